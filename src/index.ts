@@ -1,0 +1,71 @@
+export {
+  type Address,
+  branchTip,
+  branchTips,
+  entryLabel,
+  type ListCursor,
+  type ListElement,
+  type ListReadOptions,
+  laneConfig,
+  laneState,
+  list,
+  operationMeta,
+  operationPreparation,
+  operationResult,
+  operationState,
+  operationToolArgs,
+  operationToolMemo,
+  pendingAssistantFrames,
+  pendingEntry,
+  pendingToolOutput,
+  type StoredValue,
+  sessionName,
+  type Value,
+  type ValueList,
+  value,
+} from "./contract/address.ts";
+export {
+  BACKGROUND_CONTEXT,
+  type Context,
+  type ContextKey,
+  createContextKey,
+  withAbortSignal,
+  withContextValue,
+} from "./contract/context.ts";
+export type * from "./contract/entry.ts";
+export * from "./contract/errors.ts";
+export type { JsonValue } from "./contract/json.ts";
+export * from "./contract/lane.ts";
+export type * from "./contract/message.ts";
+export type * from "./contract/session.ts";
+export * from "./contract/storage.ts";
+export { addUsage, emptyUsage, type SessionStats, type Usage, type UsageCost } from "./contract/usage.ts";
+export {
+  appendList,
+  type CommitResult,
+  type CommittedWrite,
+  deleteList,
+  deleteValue,
+  type EntryWrite,
+  insertEntry,
+  insertUsage,
+  type ListAppendWrite,
+  type ListDeleteWrite,
+  type ListWrite,
+  setValue,
+  type UsageRow,
+  type UsageWrite,
+  type ValueDeleteWrite,
+  type ValueSetWrite,
+  type ValueWrite,
+  type Write,
+} from "./contract/write.ts";
+export { Database, type DatabaseOptions, type OpenDatabaseOptions, openDatabase } from "./postgres/database.ts";
+export * from "./postgres/errors.ts";
+export type { PgSessionListOptions, SessionSummary } from "./postgres/list-sessions.ts";
+export type { MigrationStatus } from "./postgres/migrations.ts";
+export { type PgSession, type PgSessionCreateOptions, PgSessionRepo } from "./postgres/repo.ts";
+export type { PgSessionMetadata } from "./postgres/session-row.ts";
+export { PgStorage } from "./postgres/storage.ts";
+export { buildSessionContext, type SessionContextOptions } from "./session/model-context.ts";
+export { StorageBackedSession, type StorageBackedSessionOptions } from "./session/session.ts";

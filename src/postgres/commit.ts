@@ -1,0 +1,294 @@
+import { type Kysely, sql } from "kysely";
+import { DuplicateIdError, MissingParentError, SessionNotFoundError } from "../contract/errors.ts";
+import { sessionName } from "../contract/address.ts";
+import { storableText } from "../contract/text.ts";
+import type { CommittedWrite } from "../contract/write.ts";
+import type { DB } from "./schema.generated.ts";
+import { keyColumns, type SessionKey } from "./session-key.ts";
+import { type SessionHead, STATS_COLUMNS, statsColumns, statsOf } from "./session-row.ts";
+import { batchWrites, type Columns, type WriteBatch } from "./write-batch.ts";
+
+/** Moves a session from one head to the next by a few writes. */
+export interface Advance {
+  readonly from: SessionHead;
+  readonly to: SessionHead;
+  /** Milliseconds since the epoch. */
+  readonly modifiedAt: number;
+  readonly writes: readonly CommittedWrite[];
+}
+
+/** Somebody else has written since the head was read; `current` is the head now. */
+export interface Overtaken {
+  readonly current: SessionHead;
+}
+
+/**
+ * Writes everything and moves the head in one statement, which succeeds only if the session's head is still the
+ * expected one. The statement's text is the same for every commit: its parameters are arrays.
+ *
+ * @returns `undefined`, or the head that was found instead of the expected one; then nothing was written
+ * @throws DuplicateIdError, MissingParentError, SessionNotFoundError; then nothing was written
+ */
+export async function advanceSession(
+  db: Kysely<DB>,
+  key: SessionKey,
+  advance: Advance,
+): Promise<Overtaken | undefined> {
+  const batch = batchWrites(advance.writes);
+  const found = await commitStatement(db, key, advance, batch).executeTakeFirstOrThrow();
+  if (found.applied !== null) return undefined;
+  if (found.next_seq === null) throw new SessionNotFoundError(key.sessionId);
+  if (found.taken_id !== null) throw new DuplicateIdError(found.taken_id);
+  if (found.missing_parent !== null) throw new MissingParentError(found.missing_parent);
+  return { current: { nextSeq: found.next_seq, stats: statsOf(found) } };
+}
+
+function commitStatement(db: Kysely<DB>, key: SessionKey, advance: Advance, batch: WriteBatch) {
+  const { entries, usage } = batch;
+  const ids = [...entries.entry_id, ...usage.usage_id];
+  const session = keyColumns(key);
+  const isApplied = sql<boolean>`exists (select from applied)`;
+  const tenantId = sql<string>`${key.tenantId}::uuid`.as("tenant_id");
+  const sessionId = sql<string>`${key.sessionId}::text`.as("session_id");
+
+  return (
+    db
+      // Ids are unique among entries and usage rows together, which no index can say.
+      .with("taken", (cte) =>
+        cte
+          .selectFrom("entries")
+          .select("entry_id as id")
+          .where("tenant_id", "=", session.tenant_id)
+          .where("session_id", "=", session.session_id)
+          .where("entry_id", "=", sql<string>`any(${ids}::text[])`)
+          .unionAll(
+            cte
+              .selectFrom("usage_ledger")
+              .select("usage_id as id")
+              .where("tenant_id", "=", session.tenant_id)
+              .where("session_id", "=", session.session_id)
+              .where("usage_id", "=", sql<string>`any(${ids}::text[])`),
+          ),
+      )
+      // A parent's run goes on with its first child, which is the next entry of the run.
+      .with("parent", (cte) =>
+        cte
+          .selectFrom(sql<{ id: string }>`unnest(${batch.outsideParents}::text[])`.as<"wanted">(sql`wanted(id)`))
+          .leftJoin("entries as e", (join) =>
+            join
+              .on("e.tenant_id", "=", session.tenant_id)
+              .on("e.session_id", "=", session.session_id)
+              .onRef("e.entry_id", "=", "wanted.id"),
+          )
+          .select(["wanted.id", "e.run"])
+          .select((eb) =>
+            eb
+              .exists(
+                eb
+                  .selectFrom("entries as next")
+                  .select(sql`1`.as("one"))
+                  .where("next.tenant_id", "=", session.tenant_id)
+                  .where("next.session_id", "=", session.session_id)
+                  .whereRef("next.run", "=", "e.run")
+                  .whereRef("next.seq", ">", "e.seq"),
+              )
+              .as("has_child"),
+          ),
+      )
+      .with("applied", (cte) =>
+        cte
+          .updateTable("sessions")
+          .set({
+            next_seq: advance.to.nextSeq,
+            modified_at: advance.modifiedAt,
+            ...statsColumns(advance.to.stats),
+            ...nameColumn(batch),
+            first_message: sql`coalesce(first_message, ${firstPreview(batch)})`,
+          })
+          .where("tenant_id", "=", session.tenant_id)
+          .where("session_id", "=", session.session_id)
+          .where("next_seq", "=", advance.from.nextSeq)
+          .where(sql<boolean>`not exists (select from taken)`)
+          .where(sql<boolean>`not exists (select from parent where run is null)`)
+          .returning("next_seq"),
+      )
+      .with("new_entries", (cte) =>
+        cte
+          .insertInto("entries")
+          .columns([
+            "tenant_id",
+            "session_id",
+            "entry_id",
+            "parent_id",
+            "seq",
+            "timestamp",
+            "type",
+            "custom_type",
+            "role",
+            "provider",
+            "model",
+            "preview",
+            "payload",
+            "run",
+          ])
+          .expression((eb) =>
+            eb
+              .selectFrom(rowsOf("e", entries, ENTRY_TYPES))
+              .leftJoin("parent", (join) => join.onRef("parent.id", "=", "e.joins").on("parent.has_child", "=", false))
+              .select([tenantId, sessionId, "e.entry_id", "e.parent_id", "e.seq", "e.timestamp", "e.type"])
+              .select(["e.custom_type", "e.role", "e.provider", "e.model", "e.preview"])
+              .select([sql<string>`e.payload::json`.as("payload"), sql<number>`coalesce(parent.run, e.chain)`.as("run")])
+              .where(isApplied),
+          ),
+      )
+      .with("new_usage", (cte) =>
+        cte
+          .insertInto("usage_ledger")
+          .columns(["tenant_id", "session_id", ...columnNames(USAGE_TYPES)])
+          .expression((eb) =>
+            eb
+              .selectFrom(rowsOf("u", usage, USAGE_TYPES))
+              .select([tenantId, sessionId])
+              .select(columnNames(USAGE_TYPES).map((column) => `u.${column}` as const))
+              .where(isApplied),
+          ),
+      )
+      .with("deleted_values", (cte) =>
+        cte
+          .deleteFrom("scalar_values as v")
+          .using(rowsOf("d", batch.deleteValues, ADDRESS_TYPES))
+          .where("v.tenant_id", "=", session.tenant_id)
+          .where("v.session_id", "=", session.session_id)
+          .whereRef("v.namespace", "=", "d.namespace")
+          .whereRef("v.key", "=", "d.key")
+          .where(isApplied),
+      )
+      .with("set_values", (cte) =>
+        cte
+          .insertInto("scalar_values")
+          .columns(["tenant_id", "session_id", "namespace", "key", "seq", "value"])
+          .expression((eb) =>
+            eb
+              .selectFrom(rowsOf("v", batch.setValues, VALUE_TYPES))
+              .select([tenantId, sessionId, "v.namespace", "v.key", "v.seq", "v.value"])
+              .where(isApplied),
+          )
+          .onConflict((conflict) =>
+            conflict
+              .columns(["tenant_id", "session_id", "namespace", "key"])
+              .doUpdateSet((eb) => ({ seq: eb.ref("excluded.seq"), value: eb.ref("excluded.value") })),
+          ),
+      )
+      // Sees the list as it was before this statement, so what is appended after the deletion stays.
+      .with("deleted_lists", (cte) =>
+        cte
+          .deleteFrom("list_values as l")
+          .using(rowsOf("d", batch.deleteLists, ADDRESS_TYPES))
+          .where("l.tenant_id", "=", session.tenant_id)
+          .where("l.session_id", "=", session.session_id)
+          .whereRef("l.namespace", "=", "d.namespace")
+          .whereRef("l.key", "=", "d.key")
+          .where(isApplied),
+      )
+      .with("appended_lists", (cte) =>
+        cte
+          .insertInto("list_values")
+          .columns(["tenant_id", "session_id", "namespace", "key", "seq", "value"])
+          .expression((eb) =>
+            eb
+              .selectFrom(rowsOf("l", batch.appendLists, VALUE_TYPES))
+              .select([tenantId, sessionId, "l.namespace", "l.key", "l.seq", "l.value"])
+              .where(isApplied),
+          ),
+      )
+      .selectFrom(sql<{ one: number }>`(select 1)`.as<"outcome">(sql`outcome(one)`))
+      .leftJoin("sessions as s", (join) =>
+        join.on("s.tenant_id", "=", session.tenant_id).on("s.session_id", "=", session.session_id),
+      )
+      .select([
+        sql<number | null>`(select next_seq from applied)`.as("applied"),
+        sql<string | null>`(select min(id) from taken)`.as("taken_id"),
+        sql<string | null>`(select min(id) from parent where run is null)`.as("missing_parent"),
+        "s.next_seq",
+      ])
+      .select(STATS_COLUMNS.map((column) => `s.${column}` as const))
+  );
+}
+
+const ENTRY_TYPES = {
+  entry_id: "text",
+  parent_id: "text",
+  seq: "bigint",
+  chain: "bigint",
+  joins: "text",
+  timestamp: "bigint",
+  type: "text",
+  custom_type: "text",
+  role: "text",
+  provider: "text",
+  model: "text",
+  preview: "text",
+  payload: "text",
+} as const;
+
+const USAGE_TYPES = {
+  usage_id: "text",
+  seq: "bigint",
+  entry_id: "text",
+  adjustment: "boolean",
+  input: "bigint",
+  output: "bigint",
+  cache_read: "bigint",
+  cache_write: "bigint",
+  cache_write_1h: "bigint",
+  reasoning: "bigint",
+  total_tokens: "bigint",
+  cost_input: "numeric",
+  cost_output: "numeric",
+  cost_cache_read: "numeric",
+  cost_cache_write: "numeric",
+  cost_total: "numeric",
+  usage: "json",
+  details: "json",
+} as const;
+
+const ADDRESS_TYPES = { namespace: "text", key: "text" } as const;
+const VALUE_TYPES = { ...ADDRESS_TYPES, seq: "bigint", value: "json" } as const;
+
+type SqlType = "text" | "bigint" | "boolean" | "numeric" | "json";
+type Row<TTypes extends Record<string, SqlType>> = {
+  [C in keyof TTypes]: TTypes[C] extends "bigint" ? number : TTypes[C] extends "boolean" ? boolean : string;
+};
+
+/** Parallel arrays as a table: `unnest($1::text[], …) as alias(column, …)`. */
+function rowsOf<TAlias extends string, TTypes extends Record<string, SqlType>>(
+  alias: TAlias,
+  columns: Columns<Extract<keyof TTypes, string>>,
+  types: TTypes,
+) {
+  const names = columnNames(types);
+  const arrays = names.map((name) => sql`${columns[name]}::${sql.raw(`${types[name]}[]`)}`);
+  const aliased = sql`${sql.ref(alias)}(${sql.join(names.map((name) => sql.ref(name)))})`;
+  return sql<Row<TTypes>>`unnest(${sql.join(arrays)})`.as<TAlias>(aliased);
+}
+
+function columnNames<TTypes extends Record<string, SqlType>>(types: TTypes) {
+  return Object.keys(types) as Extract<keyof TTypes, string>[];
+}
+
+/** The listing shows the session's name in a form that `text` can hold. */
+function nameColumn({ setValues, deleteValues }: WriteBatch): { name?: string | null } {
+  const isName = (columns: Columns<"namespace" | "key">) =>
+    columns.namespace.findIndex(
+      (namespace, row) => namespace === sessionName.namespace && columns.key[row] === sessionName.key,
+    );
+  if (isName(deleteValues) !== -1) return { name: null };
+  const row = isName(setValues);
+  if (row === -1) return {};
+  const name: unknown = JSON.parse(setValues.value[row] as string);
+  return { name: typeof name === "string" ? storableText(name) : null };
+}
+
+function firstPreview({ entries }: WriteBatch): string | null {
+  return (entries.preview.find((preview) => preview !== null) ?? null) as string | null;
+}

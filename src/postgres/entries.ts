@@ -1,0 +1,66 @@
+import { sql } from "kysely";
+import type { Context } from "../contract/context.ts";
+import type { Entry } from "../contract/entry.ts";
+import type { EntryScan } from "../contract/storage.ts";
+import { assertText, TEXT_LIMITS } from "../contract/text.ts";
+import { entryOf, STRUCTURE_COLUMNS } from "./entry-columns.ts";
+import type { SessionKey } from "./session-key.ts";
+import { isSession } from "./session-row.ts";
+import { read, type Tables } from "./transaction.ts";
+
+const PAYLOAD = sql<string>`payload::text`.as("payload");
+
+/** @throws InvalidTextError */
+export async function getEntries(
+  tables: Tables,
+  key: SessionKey,
+  ids: readonly string[],
+  context: Context,
+): Promise<Map<string, Entry>> {
+  for (const id of ids) assertText("entry id", id, { maxBytes: TEXT_LIMITS.id, empty: true });
+  const rows = await read(tables, context, (db, options) =>
+    db
+      .selectFrom("entries")
+      .select([...STRUCTURE_COLUMNS, PAYLOAD])
+      .where(isSession(key))
+      .where("entry_id", "=", sql<string>`any(${ids}::text[])`)
+      .execute(options),
+  );
+  const found = new Map(rows.map((row) => [row.entry_id, entryOf(row)]));
+  // In the order that was asked for.
+  return new Map(ids.flatMap((id) => (found.has(id) ? [[id, found.get(id) as Entry]] : [])));
+}
+
+export async function scanEntries(
+  tables: Tables,
+  key: SessionKey,
+  query: EntryScan,
+  context: Context,
+): Promise<Entry[]> {
+  const limit = scanLimit(query.limit);
+  const rows = await read(tables, context, (db, options) =>
+    db
+      .selectFrom("entries")
+      .select([...STRUCTURE_COLUMNS, PAYLOAD])
+      .where(isSession(key))
+      .$if(query.type !== undefined, (scan) => scan.where("type", "=", query.type as string))
+      .$if(query.customType !== undefined, (scan) => scan.where("custom_type", "=", query.customType as string))
+      .$if(query.fromSeq !== undefined, (scan) => scan.where("seq", ">=", seqBound(query.fromSeq)))
+      .$if(query.toSeq !== undefined, (scan) => scan.where("seq", "<=", seqBound(query.toSeq)))
+      .orderBy("seq", query.order === "desc" ? "desc" : "asc")
+      .$if(limit !== undefined, (scan) => scan.limit(limit as number))
+      .execute(options),
+  );
+  return rows.map(entryOf);
+}
+
+/** A limit below 1 finds nothing; `undefined` is no limit. */
+export function scanLimit(limit: number | undefined): number | undefined {
+  if (limit === undefined || limit === Number.POSITIVE_INFINITY) return undefined;
+  return Math.min(Math.max(0, Math.trunc(limit) || 0), Number.MAX_SAFE_INTEGER);
+}
+
+/** Any number as a bound of `seq`, which is compared as `numeric` so that it cannot overflow. */
+export function seqBound(bound: number | undefined) {
+  return sql<number>`${String(bound)}::numeric`;
+}

@@ -1,0 +1,175 @@
+import { PiSessionError } from "../contract/errors.ts";
+
+/** Nothing answers at the server's address, or it does not let us in. */
+export class DatabaseUnreachableError extends PiSessionError {
+  readonly code = "database_unreachable";
+
+  constructor(reason: string, options?: { cause?: unknown }) {
+    super(
+      `The database cannot be reached: ${reason}. Check that the server runs and that the connection string names it.`,
+      options,
+    );
+  }
+}
+
+/** The connection broke while a statement ran. */
+export class DatabaseConnectionLostError extends PiSessionError {
+  readonly code = "database_connection_lost";
+
+  constructor(options?: { cause?: unknown }) {
+    super("The connection to the database broke during the call, and nothing was committed: call again.", options);
+  }
+}
+
+/** The connection broke while a commit was being confirmed. */
+export class CommitOutcomeUnknownError extends PiSessionError {
+  readonly code = "commit_outcome_unknown";
+
+  constructor(options?: { cause?: unknown }) {
+    super(
+      "The connection to the database broke while the commit was being confirmed, so it may or may not have happened: read the session before you commit again.",
+      options,
+    );
+  }
+}
+
+/** Other commits came first, again and again. */
+export class CommitContentionError extends PiSessionError {
+  readonly code = "commit_contention";
+
+  constructor(attempts: number, options?: { cause?: unknown }) {
+    super(
+      `Other transactions came first ${attempts} times in a row, and nothing was committed: it is safe to try again later.`,
+      options,
+    );
+  }
+}
+
+/** The tables are missing or older than this code. */
+export class DatabaseNotMigratedError extends PiSessionError {
+  readonly code = "database_not_migrated";
+  readonly schema: string;
+
+  constructor(schema: string, options?: { cause?: unknown }) {
+    super(
+      `The schema "${schema}" is not migrated to this version: call \`db.migrate()\` or run \`pi-sessions migrate\`.`,
+      options,
+    );
+    this.schema = schema;
+  }
+}
+
+/** A newer release has migrated the schema. */
+export class DatabaseTooNewError extends PiSessionError {
+  readonly code = "database_too_new";
+  readonly schema: string;
+  readonly migrations: readonly string[];
+
+  constructor(schema: string, migrations: readonly string[]) {
+    super(
+      `The schema "${schema}" has migrations that this version does not know (${migrations.join(", ")}): upgrade pi-session-postgres.`,
+    );
+    this.schema = schema;
+    this.migrations = migrations;
+  }
+}
+
+/** Another transaction held a lock that the migration needs for too long. */
+export class MigrationLockedError extends PiSessionError {
+  readonly code = "migration_locked";
+
+  constructor(schema: string, options?: { cause?: unknown }) {
+    super(
+      `The migration of schema "${schema}" waited too long for a lock and changed nothing: end the long transactions on its tables and run it again.`,
+      options,
+    );
+  }
+}
+
+export class DatabasePermissionError extends PiSessionError {
+  readonly code = "database_permission";
+
+  constructor(problem: string, options?: { cause?: unknown }) {
+    super(
+      `The database role may not do this (${problem}): connect with the role that owns the schema, or have its owner grant the rights.`,
+      options,
+    );
+  }
+}
+
+/** The server has no room left: disk, memory or connections. */
+export class DatabaseFullError extends PiSessionError {
+  readonly code = "database_full";
+
+  constructor(problem: string, options?: { cause?: unknown }) {
+    super(`The database server is out of room (${problem}), and nothing was written: make room and call again.`, options);
+  }
+}
+
+/** The server refuses data of this size or depth. */
+export class DatabaseLimitError extends PiSessionError {
+  readonly code = "database_limit";
+
+  constructor(problem: string, options?: { cause?: unknown }) {
+    super(
+      `The data exceeds a limit of the database server (${problem}), and nothing was written: make it smaller or less deeply nested.`,
+      options,
+    );
+  }
+}
+
+export class UnsupportedServerError extends PiSessionError {
+  readonly code = "unsupported_server";
+
+  constructor(version: string) {
+    super(`The server runs PostgreSQL ${version}: use PostgreSQL 15 or newer.`);
+  }
+}
+
+export class InvalidSchemaNameError extends PiSessionError {
+  readonly code = "invalid_schema_name";
+
+  constructor(problem: string) {
+    super(
+      `The schema name ${problem}: use up to 63 letters, digits and underscores, not starting with a digit or "pg_", and not "public".`,
+    );
+  }
+}
+
+export class TenantNotFoundError extends PiSessionError {
+  readonly code = "tenant_not_found";
+  readonly tenant: string;
+
+  constructor(tenant: string) {
+    super(`There is no tenant ${JSON.stringify(tenant)}: create it with \`db.createTenant\`.`);
+    this.tenant = tenant;
+  }
+}
+
+export class TenantExistsError extends PiSessionError {
+  readonly code = "tenant_exists";
+  readonly tenant: string;
+
+  constructor(tenant: string) {
+    super(`The tenant ${JSON.stringify(tenant)} already exists: use it, or choose another slug.`);
+    this.tenant = tenant;
+  }
+}
+
+/** The repository or the database was closed. */
+export class DatabaseClosedError extends PiSessionError {
+  readonly code = "database_closed";
+
+  constructor(what: "database" | "repository") {
+    super(`The ${what} is closed: open it again.`);
+  }
+}
+
+/** Something stored does not have the form that this package writes. */
+export class StoredDataError extends PiSessionError {
+  readonly code = "stored_data";
+
+  constructor(problem: string) {
+    super(`The database holds ${problem}, which this package never writes: restore the row from a backup.`);
+  }
+}

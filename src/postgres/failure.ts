@@ -1,0 +1,83 @@
+import { PiSessionError } from "../contract/errors.ts";
+import {
+  CommitContentionError,
+  DatabaseConnectionLostError,
+  DatabaseFullError,
+  DatabaseLimitError,
+  DatabaseNotMigratedError,
+  DatabasePermissionError,
+  DatabaseUnreachableError,
+} from "./errors.ts";
+
+/** Serialization failure and deadlock: the transaction is gone, and the same one may well succeed. */
+export function isRetryable(error: unknown): boolean {
+  const code = codeOf(error);
+  return code === "40001" || code === "40P01";
+}
+
+export function isLockTimeout(error: unknown): boolean {
+  return codeOf(error) === "55P03";
+}
+
+/** The connection is gone, so what the server did last is not known. */
+export function isConnectionLoss(error: unknown): boolean {
+  const code = codeOf(error);
+  if (code !== undefined) return /^(08|57P0[1245])/.test(code) || BROKEN_SOCKET.has(code);
+  return error instanceof Error && /connection (was )?(terminated|closed|ended)|not queryable/i.test(error.message);
+}
+
+/**
+ * Turns what the driver and the server report into errors that say what to do. The original stays
+ * as the cause; its detail is not repeated, since it may hold values.
+ */
+export function typedFailure(error: unknown, schema: string): unknown {
+  if (error instanceof PiSessionError) return error;
+  const code = codeOf(error);
+  const options = { cause: error };
+  if (code === undefined) return connectionFailure(error);
+  if (code === "42P01" || code === "3F000" || code === "42703") return new DatabaseNotMigratedError(schema, options);
+  if (code === "42501") return new DatabasePermissionError(reasonOf(error), options);
+  if (code.startsWith("54")) return new DatabaseLimitError(reasonOf(error), options);
+  if (code === "53300") return new DatabaseUnreachableError(reasonOf(error), options);
+  if (code.startsWith("53")) return new DatabaseFullError(reasonOf(error), options);
+  if (isRetryable(error)) return new CommitContentionError(1, options);
+  if (/^28|^3D000$|^57P03$/.test(code) || UNREACHABLE.has(code)) {
+    return new DatabaseUnreachableError(reasonOf(error), options);
+  }
+  if (isConnectionLoss(error)) return new DatabaseConnectionLostError(options);
+  return error;
+}
+
+const UNREACHABLE: ReadonlySet<string> = new Set([
+  "ECONNREFUSED",
+  "ENOTFOUND",
+  "EAI_AGAIN",
+  "EHOSTUNREACH",
+  "ENETUNREACH",
+  "ETIMEDOUT",
+  "ENOENT",
+  "EACCES",
+]);
+
+const BROKEN_SOCKET: ReadonlySet<string> = new Set(["ECONNRESET", "EPIPE", "ECONNABORTED"]);
+
+/** The driver reports time-outs and closed sockets without a code. */
+function connectionFailure(error: unknown): unknown {
+  if (!(error instanceof Error)) return error;
+  if (/timeout exceeded when trying to connect|connection timeout|sasl|ssl connection/i.test(error.message)) {
+    return new DatabaseUnreachableError(error.message, { cause: error });
+  }
+  return isConnectionLoss(error) ? new DatabaseConnectionLostError({ cause: error }) : error;
+}
+
+function codeOf(error: unknown): string | undefined {
+  const code = (error as { code?: unknown } | null)?.code;
+  if (typeof code === "string") return code;
+  // Connecting to a name with several addresses fails with one error for each of them.
+  return error instanceof AggregateError ? codeOf(error.errors[0]) : undefined;
+}
+
+function reasonOf(error: unknown): string {
+  const first = error instanceof AggregateError ? error.errors[0] : error;
+  return first instanceof Error ? first.message : String(first);
+}

@@ -1,0 +1,97 @@
+import type { Context } from "../contract/context.ts";
+import { SessionExistsError } from "../contract/errors.ts";
+import type { SessionStats } from "../contract/usage.ts";
+import type { CommittedWrite } from "../contract/write.ts";
+import { advanceSession } from "./commit.ts";
+import { assertSessionId, createSession, type NewSession } from "./create-session.ts";
+import { keyColumns } from "./session-key.ts";
+import { newHead } from "./session-row.ts";
+import { read, serializable, type Tables } from "./transaction.ts";
+import { addStats } from "./write-batch.ts";
+
+/** The file that a session was imported from. */
+export interface ArchiveRecord {
+  /** Version of the archive format. */
+  format: number;
+  /** Of the whole file, in hexadecimal. */
+  sha256: string;
+  bytes: number;
+}
+
+/** Placed writes in the order of their `seq`. `finish` is called after the last chunk. */
+export interface ImportStream {
+  chunks: AsyncIterable<readonly CommittedWrite[]>;
+  finish(): { nextSeq: number; archive: ArchiveRecord };
+}
+
+/** How archives get into a tenant. */
+export interface SessionImporter {
+  /** `undefined`: no such session. Without `archive`: the session was not imported. */
+  find(sessionId: string, context: Context): Promise<{ archive: ArchiveRecord | undefined } | undefined>;
+  /**
+   * Stores a session in one transaction. `open` is called again if the transaction has to be repeated.
+   *
+   * @throws SessionExistsError, DuplicateIdError, MissingParentError and what `open` or its stream throws;
+   *   then nothing is left behind
+   */
+  import(session: NewSession, open: () => ImportStream, context: Context): Promise<SessionStats>;
+}
+
+export class PgSessionImporter implements SessionImporter {
+  readonly #tables: Tables;
+  readonly #tenantId: string;
+
+  /** @internal Get one from a repository. */
+  constructor(tables: Tables, tenantId: string) {
+    this.#tables = tables;
+    this.#tenantId = tenantId;
+  }
+
+  async find(sessionId: string, context: Context): Promise<{ archive: ArchiveRecord | undefined } | undefined> {
+    assertSessionId("session id", sessionId);
+    const row = await read(this.#tables, context, (db, options) =>
+      db
+        .selectFrom("sessions as s")
+        .leftJoin("archives as a", (join) =>
+          join.onRef("a.tenant_id", "=", "s.tenant_id").onRef("a.session_id", "=", "s.session_id"),
+        )
+        .select(["a.format", "a.sha256", "a.bytes"])
+        .where("s.tenant_id", "=", this.#tenantId)
+        .where("s.session_id", "=", sessionId)
+        .executeTakeFirst(options),
+    );
+    if (row === undefined) return undefined;
+    const { format, sha256, bytes } = row;
+    return { archive: format === null || sha256 === null || bytes === null ? undefined : { format, sha256, bytes } };
+  }
+
+  import(session: NewSession, open: () => ImportStream, context: Context): Promise<SessionStats> {
+    const key = { tenantId: this.#tenantId, sessionId: session.id };
+    return serializable(this.#tables, context, async (trx) => {
+      await createSession(trx, key, session);
+      const stream = open();
+      let head = newHead();
+      let modifiedAt = session.createdAt;
+      for await (const writes of stream.chunks) {
+        const last = writes.at(-1);
+        if (last === undefined) continue;
+        modifiedAt = latestTimestamp(writes, modifiedAt);
+        const to = { nextSeq: last.seq + 1, stats: addStats(head.stats, writes) };
+        const overtaken = await advanceSession(trx, key, { from: head, to, modifiedAt, writes });
+        if (overtaken !== undefined) throw new SessionExistsError(session.id);
+        head = to;
+      }
+      const { nextSeq, archive } = stream.finish();
+      await trx.updateTable("sessions").set({ next_seq: nextSeq }).where("tenant_id", "=", key.tenantId).where("session_id", "=", key.sessionId).execute();
+      await trx.insertInto("archives").values({ ...keyColumns(key), ...archive, imported_at: Date.now() }).execute();
+      return head.stats;
+    });
+  }
+}
+
+function latestTimestamp(writes: readonly CommittedWrite[], atLeast: number): number {
+  return writes.reduce(
+    (latest, write) => (write.kind === "entry" ? Math.max(latest, write.timestamp) : latest),
+    atLeast,
+  );
+}

@@ -1,0 +1,154 @@
+import { readdir, readFile } from "node:fs/promises";
+import { type Kysely, PostgresAdapter, sql, type Transaction } from "kysely";
+import { type Migration, type MigrationProvider, Migrator } from "kysely/migration";
+import { DatabaseTooNewError, MigrationLockedError } from "./errors.ts";
+import { isLockTimeout, typedFailure } from "./failure.ts";
+import type { DB } from "./schema.generated.ts";
+import type { Tables } from "./transaction.ts";
+
+export interface MigrationStatus {
+  /** Names of the migrations that the schema has, in order. */
+  applied: string[];
+  /** Names that `migrate()` would apply. */
+  pending: string[];
+  /** Names that the schema has and this version does not know. */
+  unknown: string[];
+}
+
+const SQL_DIRECTORY = new URL("../../sql/", import.meta.url);
+const MIGRATION_TABLE = "kysely_migration";
+const LOCK_TABLE = "kysely_migration_lock";
+/** Waiting for other migrating processes is normal; waiting for a table lock stalls everybody behind us. */
+const WAIT_FOR_PEERS_MS = 120_000;
+const WAIT_FOR_TABLES_MS = 10_000;
+
+/** {@link migrate} takes the lock at the start of its transaction, before anything can be created twice. */
+export class MigrationAdapter extends PostgresAdapter {
+  override async acquireMigrationLock(): Promise<void> {}
+  override async releaseMigrationLock(): Promise<void> {}
+}
+
+/**
+ * Applies all pending migrations in one transaction. Any number of processes may do so at once.
+ *
+ * @returns names of the migrations that were applied
+ * @throws DatabaseTooNewError, MigrationLockedError, DatabasePermissionError
+ */
+export async function migrate(tables: Tables): Promise<string[]> {
+  try {
+    return await tables.db.transaction().execute((trx) => migrateLocked(trx, tables.schema));
+  } catch (error) {
+    if (isLockTimeout(error)) throw new MigrationLockedError(tables.schema, { cause: error });
+    throw typedFailure(error, tables.schema);
+  }
+}
+
+async function migrateLocked(trx: Transaction<DB>, schema: string): Promise<string[]> {
+  await setLockTimeout(trx, WAIT_FOR_PEERS_MS);
+  await sql`select pg_advisory_xact_lock(hashtextextended(${`pi-session-postgres ${schema}`}, 0))`.execute(trx);
+  await setLockTimeout(trx, WAIT_FOR_TABLES_MS);
+  const { unknown } = await migrationStatus({ db: trx, schema });
+  if (unknown.length > 0) throw new DatabaseTooNewError(schema, unknown);
+  const migrator = new Migrator({
+    db: trx,
+    provider: new SqlFiles(schema),
+    migrationTableSchema: schema,
+    migrationTableName: MIGRATION_TABLE,
+    migrationLockTableName: LOCK_TABLE,
+    nameComparator: byName,
+  });
+  const { error, results = [] } = await migrator.migrateToLatest();
+  if (error !== undefined) throw error;
+  return results.map((result) => result.migrationName);
+}
+
+/** Reads which migrations the schema has. Creates nothing. */
+export async function migrationStatus({ db, schema }: Tables): Promise<MigrationStatus> {
+  const known = (await readMigrations(schema)).map(({ name }) => name);
+  try {
+    const applied = await appliedMigrations(db, schema);
+    return {
+      applied,
+      pending: known.filter((name) => !applied.includes(name)),
+      unknown: applied.filter((name) => !known.includes(name)),
+    };
+  } catch (error) {
+    throw typedFailure(error, schema);
+  }
+}
+
+async function appliedMigrations(db: Kysely<DB>, schema: string): Promise<string[]> {
+  const table = sql.table(`${schema}.${MIGRATION_TABLE}`);
+  const present = await sql<{ present: boolean }>`
+    select exists (
+      select from pg_catalog.pg_class c join pg_catalog.pg_namespace n on n.oid = c.relnamespace
+      where n.nspname = ${schema} and c.relname = ${MIGRATION_TABLE}
+    ) as present`.execute(db);
+  if (present.rows[0]?.present !== true) return [];
+  const applied = await sql<{ name: string }>`select name from ${table} order by name collate "C"`.execute(db);
+  return applied.rows.map(({ name }) => name);
+}
+
+/**
+ * The SQL of all migrations as one script, for people whose administrator runs it. It ends with what
+ * {@link migrate} would have noted, so both ways can follow each other.
+ */
+export async function printMigrations(schema: string): Promise<string> {
+  const migrations = await readMigrations(schema);
+  const table = `"${schema}".${MIGRATION_TABLE}`;
+  const lock = `"${schema}".${LOCK_TABLE}`;
+  const notes = migrations.map(
+    ({ name }, index) =>
+      `insert into ${table} (name, timestamp) values ('${name}', ` +
+      `to_char(now() at time zone 'utc' + interval '${index} milliseconds', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'));`,
+  );
+  return [
+    "begin;",
+    `set local lock_timeout = '${WAIT_FOR_TABLES_MS}ms';`,
+    `create schema "${schema}";`,
+    `create table ${table} (name varchar(255) not null primary key, timestamp varchar(255) not null);`,
+    `create table ${lock} (id varchar(255) not null primary key, is_locked integer not null default 0);`,
+    `insert into ${lock} (id, is_locked) values ('migration_lock', 0);`,
+    "",
+    ...migrations.map(({ name, text }) => `-- ${name}\n\n${text}`),
+    ...notes,
+    "commit;",
+    "",
+  ].join("\n");
+}
+
+async function setLockTimeout(trx: Transaction<DB>, milliseconds: number): Promise<void> {
+  await sql`select set_config('lock_timeout', ${`${milliseconds}ms`}, true)`.execute(trx);
+}
+
+class SqlFiles implements MigrationProvider {
+  readonly #schema: string;
+
+  constructor(schema: string) {
+    this.#schema = schema;
+  }
+
+  async getMigrations(): Promise<Record<string, Migration>> {
+    const migrations = await readMigrations(this.#schema);
+    return Object.fromEntries(
+      migrations.map(({ name, text }): [string, Migration] => [
+        name,
+        { up: async (db) => void (await sql.raw(text).execute(db)) },
+      ]),
+    );
+  }
+}
+
+async function readMigrations(schema: string): Promise<{ name: string; text: string }[]> {
+  const files = (await readdir(SQL_DIRECTORY)).filter((file) => file.endsWith(".sql")).sort(byName);
+  return Promise.all(
+    files.map(async (file) => {
+      const text = await readFile(new URL(file, SQL_DIRECTORY), "utf8");
+      return { name: file.slice(0, -".sql".length), text: text.replaceAll("{schema}", `"${schema}"`) };
+    }),
+  );
+}
+
+function byName(left: string, right: string): number {
+  return left < right ? -1 : left > right ? 1 : 0;
+}

@@ -1,0 +1,86 @@
+import type { PostgresPool, PostgresPoolClient } from "kysely";
+import pg from "pg";
+import { InvalidOptionError } from "../contract/errors.ts";
+import { WIRE_TYPES } from "./wire-types.ts";
+
+export interface PoolOptions {
+  connectionString: string;
+  applicationName: string;
+}
+
+/** How long a call waits for a connection, in milliseconds. */
+const CONNECT_TIMEOUT_MS = 10_000;
+
+/** @throws InvalidOptionError when the connection string is not one. */
+export function createPool({ connectionString, applicationName }: PoolOptions): pg.Pool {
+  if (!/^(postgres(ql)?|socket):/.test(connectionString) || !canParse(connectionString)) {
+    throw new InvalidOptionError(
+      "connectionString",
+      "the given text",
+      "use the form postgresql://user:password@host:5432/database",
+    );
+  }
+  return new pg.Pool({
+    connectionString,
+    application_name: applicationName,
+    connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
+    keepAlive: true,
+  });
+}
+
+function canParse(connectionString: string): boolean {
+  try {
+    new pg.Client({ connectionString });
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/**
+ * The pool as Kysely uses it. A connection that dies, idle or in use, is noticed by the next statement on it;
+ * it never ends the process. What arrives is read with {@link WIRE_TYPES}.
+ */
+export class GuardedPool implements PostgresPool {
+  readonly Client = pg.Client as unknown as NonNullable<PostgresPool["Client"]>;
+  readonly #pool: pg.Pool;
+  readonly #owned: boolean;
+  readonly #clients = new WeakMap<pg.PoolClient, PostgresPoolClient>();
+
+  constructor(pool: pg.Pool, { owned }: { owned: boolean }) {
+    this.#pool = pool;
+    this.#owned = owned;
+    pool.on("error", ignoreLostConnection);
+  }
+
+  get options(): object {
+    return this.#pool.options;
+  }
+
+  async connect(): Promise<PostgresPoolClient> {
+    const client = await this.#pool.connect();
+    const known = this.#clients.get(client);
+    if (known !== undefined) return known;
+    client.on("error", ignoreLostConnection);
+    const guarded = guard(client);
+    this.#clients.set(client, guarded);
+    return guarded;
+  }
+
+  async end(): Promise<void> {
+    this.#pool.off("error", ignoreLostConnection);
+    if (this.#owned) await this.#pool.end();
+  }
+}
+
+function ignoreLostConnection(): void {}
+
+function guard(client: pg.PoolClient): PostgresPoolClient {
+  const { processID } = client as unknown as { processID?: number };
+  return {
+    ...(processID === undefined ? {} : { processID }),
+    query: ((text: string, values: unknown[]) =>
+      client.query({ text, values, types: WIRE_TYPES } as pg.QueryConfig)) as unknown as PostgresPoolClient["query"],
+    release: (destroy?: boolean) => client.release(destroy),
+  };
+}

@@ -1,0 +1,194 @@
+import type { Context } from "../contract/context.ts";
+import { SessionExistsError, SessionOpenError, SessionVersionError } from "../contract/errors.ts";
+import type { ForkOptions, SessionCreateOptions, SessionRepo } from "../contract/session.ts";
+import { STORAGE_VERSION } from "../contract/storage.ts";
+import { StorageBackedSession, UUID_V7_IDS } from "../session/session.ts";
+import { createSession } from "./create-session.ts";
+import { deleteSession } from "./delete-session.ts";
+import { DatabaseClosedError } from "./errors.ts";
+import { forkSession } from "./fork-session.ts";
+import { PgSessionImporter, type SessionImporter } from "./import-session.ts";
+import { listSessions, type PgSessionListOptions, type SessionSummary, summarizeSessions } from "./list-sessions.ts";
+import type { OpenSessions } from "./open-sessions.ts";
+import type { SessionKey } from "./session-key.ts";
+import { newHead, type PgSessionMetadata, readSession, type SessionHead } from "./session-row.ts";
+import { PgStorage } from "./storage.ts";
+import { serializable, type Tables } from "./transaction.ts";
+
+export interface PgSessionCreateOptions extends SessionCreateOptions {
+  /** Working directory of the agent, for listing. */
+  cwd?: string;
+}
+
+export type PgSession = StorageBackedSession<PgSessionMetadata>;
+
+/**
+ * The sessions of one tenant. Get one from `db.repo(tenant)`.
+ *
+ * A repository holds a session open at most once; other repositories and other processes may have it open too.
+ */
+export class PgSessionRepo implements SessionRepo<PgSessionMetadata, PgSessionCreateOptions, PgSessionListOptions> {
+  /** Stores whole archives. */
+  readonly importer: SessionImporter;
+  readonly #tables: Tables;
+  readonly #tenantId: string;
+  readonly #sessions: OpenSessions;
+  readonly #open = new Map<string, { session: PgSession; storage: PgStorage }>();
+  /** Ids of sessions that are being created, forked or opened here. */
+  readonly #reserved = new Set<string>();
+  #closing: Promise<void> | undefined;
+
+  /** @internal */
+  constructor(tables: Tables, tenantId: string, sessions: OpenSessions) {
+    this.#tables = tables;
+    this.#tenantId = tenantId;
+    this.#sessions = sessions;
+    this.importer = new PgSessionImporter(tables, tenantId);
+  }
+
+  /**
+   * Creates an empty session, without a branch, and opens it.
+   *
+   * @throws InvalidTextError, SessionExistsError
+   */
+  create(options: PgSessionCreateOptions, context: Context): Promise<PgSession> {
+    const createdAt = Date.now();
+    const id = options.id ?? UUID_V7_IDS.next(createdAt);
+    return this.#reserve(id, new SessionExistsError(id), async () =>
+      this.#publish(await this.#insert(id, createdAt, options, context), newHead()),
+    );
+  }
+
+  /**
+   * Creates an empty session for code that works on {@link Storage} itself. The repository does not track it.
+   *
+   * @throws InvalidTextError, SessionExistsError
+   */
+  async createStorage(options: PgSessionCreateOptions, context: Context): Promise<PgStorage> {
+    this.#assertOpen();
+    const createdAt = Date.now();
+    const id = options.id ?? UUID_V7_IDS.next(createdAt);
+    await this.#insert(id, createdAt, options, context);
+    return new PgStorage(this.#tables, this.#key(id), newHead());
+  }
+
+  /**
+   * Opens a session by the `id` of its metadata.
+   *
+   * @throws SessionNotFoundError, SessionOpenError, SessionVersionError
+   */
+  open(metadata: Pick<PgSessionMetadata, "id">, context: Context): Promise<PgSession> {
+    const { id } = metadata;
+    return this.#reserve(id, new SessionOpenError(id), async () => {
+      const stored = await readSession(this.#tables, this.#key(id), context);
+      if (stored.metadata.storageVersion > STORAGE_VERSION) {
+        throw new SessionVersionError(id, stored.metadata.storageVersion);
+      }
+      return this.#publish(stored.metadata, stored.head);
+    });
+  }
+
+  /** All sessions of the tenant, newest first. */
+  async list(options: PgSessionListOptions | undefined, context: Context): Promise<PgSessionMetadata[]> {
+    this.#assertOpen();
+    return listSessions(this.#tables, this.#tenantId, options ?? {}, context);
+  }
+
+  /** {@link list} with name, first user message and totals. */
+  async summarize(options: PgSessionListOptions | undefined, context: Context): Promise<SessionSummary[]> {
+    this.#assertOpen();
+    return summarizeSessions(this.#tables, this.#tenantId, options ?? {}, context);
+  }
+
+  /**
+   * Removes a session that is not open here, with everything in it. Its forks stay.
+   *
+   * @throws SessionNotFoundError, SessionOpenError
+   */
+  async delete(metadata: Pick<PgSessionMetadata, "id">, context: Context): Promise<void> {
+    this.#assertOpen();
+    if (this.#isTaken(metadata.id)) throw new SessionOpenError(metadata.id);
+    await deleteSession(this.#tables, this.#key(metadata.id), context);
+  }
+
+  /**
+   * Copies a session, open or not, inside the server and opens the copy.
+   *
+   * @throws SessionNotFoundError, SessionExistsError, ForkError
+   */
+  fork(source: Pick<PgSessionMetadata, "id">, options: ForkOptions, context: Context): Promise<PgSession> {
+    const createdAt = Date.now();
+    const id = options.id ?? UUID_V7_IDS.next(createdAt);
+    return this.#reserve(id, new SessionExistsError(id), async () => {
+      // Commits of this repository that were admitted before the fork belong to it.
+      await this.#open.get(source.id)?.storage.settled();
+      const { metadata, head } = await forkSession(
+        this.#tables,
+        { source: this.#key(source.id), target: this.#key(id), options, createdAt },
+        context,
+      );
+      return this.#publish(metadata, head);
+    });
+  }
+
+  /** Closes the sessions that are open here. */
+  close(context: Context): Promise<void> {
+    this.#closing ??= Promise.all([...this.#open.values()].map(({ session }) => session.close(context))).then(() => {});
+    return this.#closing;
+  }
+
+  #insert(
+    id: string,
+    createdAt: number,
+    { cwd, parentSessionId }: PgSessionCreateOptions,
+    context: Context,
+  ): Promise<PgSessionMetadata> {
+    return serializable(this.#tables, context, (trx) =>
+      createSession(trx, this.#key(id), {
+        id,
+        createdAt,
+        ...(cwd === undefined ? {} : { cwd }),
+        ...(parentSessionId === undefined ? {} : { parentSessionId }),
+      }),
+    );
+  }
+
+  async #reserve<T>(id: string, taken: Error, work: () => Promise<T>): Promise<T> {
+    this.#assertOpen();
+    if (this.#isTaken(id)) throw taken;
+    this.#reserved.add(id);
+    try {
+      return await work();
+    } finally {
+      this.#reserved.delete(id);
+    }
+  }
+
+  #isTaken(id: string): boolean {
+    return this.#open.has(id) || this.#reserved.has(id);
+  }
+
+  #publish(metadata: PgSessionMetadata, head: SessionHead): PgSession {
+    this.#assertOpen();
+    const { id } = metadata;
+    const storage = new PgStorage(this.#tables, this.#key(id), head);
+    const session = new StorageBackedSession(metadata, storage, {
+      onClose: () => {
+        this.#open.delete(id);
+        this.#sessions.delete(session);
+      },
+    });
+    this.#open.set(id, { session, storage });
+    this.#sessions.add(session);
+    return session;
+  }
+
+  #key(sessionId: string): SessionKey {
+    return { tenantId: this.#tenantId, sessionId };
+  }
+
+  #assertOpen(): void {
+    this.#sessions.assertOpen();
+    if (this.#closing !== undefined) throw new DatabaseClosedError("repository");
+  }
+}

@@ -1,0 +1,146 @@
+import type { ExpressionBuilder } from "kysely";
+import type { Context } from "../contract/context.ts";
+import { SessionNotFoundError } from "../contract/errors.ts";
+import type { SessionMetadata } from "../contract/session.ts";
+import { emptyUsage, type SessionStats } from "../contract/usage.ts";
+import type { DB } from "./schema.generated.ts";
+import type { SessionKey } from "./session-key.ts";
+import { read, type Tables } from "./transaction.ts";
+
+export type PgSessionMetadata = SessionMetadata;
+
+/** What an open session remembers of its row: where the next write goes, and the totals before it. */
+export interface SessionHead {
+  readonly nextSeq: number;
+  readonly stats: SessionStats;
+}
+
+export const METADATA_COLUMNS = [
+  "session_id",
+  "storage_version",
+  "created_at",
+  "cwd",
+  "parent_session_id",
+  "legacy_parent_path",
+] as const;
+
+export const STATS_COLUMNS = [
+  "message_count",
+  "total_input",
+  "total_output",
+  "total_cache_read",
+  "total_cache_write",
+  "total_cache_write_1h",
+  "total_reasoning",
+  "total_tokens",
+  "total_cost_input",
+  "total_cost_output",
+  "total_cost_cache_read",
+  "total_cost_cache_write",
+  "total_cost",
+] as const;
+
+type StatsRow = Record<(typeof STATS_COLUMNS)[number], number | null>;
+
+interface MetadataRow {
+  session_id: string;
+  storage_version: number;
+  created_at: number;
+  cwd: string | null;
+  parent_session_id: string | null;
+  legacy_parent_path: string | null;
+}
+
+export function metadataOf(row: MetadataRow): PgSessionMetadata {
+  return {
+    id: row.session_id,
+    createdAt: row.created_at,
+    storageVersion: row.storage_version,
+    ...(row.cwd === null ? {} : { cwd: row.cwd }),
+    ...(row.parent_session_id === null ? {} : { parentSessionId: row.parent_session_id }),
+    ...(row.legacy_parent_path === null ? {} : { legacyParentSessionPath: row.legacy_parent_path }),
+  };
+}
+
+export function statsOf(row: StatsRow): SessionStats {
+  const number = (column: keyof StatsRow) => row[column] ?? 0;
+  return {
+    messageCount: number("message_count"),
+    usage: {
+      input: number("total_input"),
+      output: number("total_output"),
+      cacheRead: number("total_cache_read"),
+      cacheWrite: number("total_cache_write"),
+      ...(row.total_cache_write_1h === null ? {} : { cacheWrite1h: row.total_cache_write_1h }),
+      ...(row.total_reasoning === null ? {} : { reasoning: row.total_reasoning }),
+      totalTokens: number("total_tokens"),
+      cost: {
+        input: number("total_cost_input"),
+        output: number("total_cost_output"),
+        cacheRead: number("total_cost_cache_read"),
+        cacheWrite: number("total_cost_cache_write"),
+        total: number("total_cost"),
+      },
+    },
+  };
+}
+
+export function statsColumns({ messageCount, usage }: SessionStats) {
+  return {
+    message_count: messageCount,
+    total_input: usage.input,
+    total_output: usage.output,
+    total_cache_read: usage.cacheRead,
+    total_cache_write: usage.cacheWrite,
+    total_cache_write_1h: usage.cacheWrite1h ?? null,
+    total_reasoning: usage.reasoning ?? null,
+    total_tokens: usage.totalTokens,
+    total_cost_input: usage.cost.input,
+    total_cost_output: usage.cost.output,
+    total_cost_cache_read: usage.cost.cacheRead,
+    total_cost_cache_write: usage.cost.cacheWrite,
+    total_cost: usage.cost.total,
+  };
+}
+
+/** The head of a session without any write. */
+export function newHead(): SessionHead {
+  return { nextSeq: 1, stats: { messageCount: 0, usage: emptyUsage() } };
+}
+
+/** @throws SessionNotFoundError */
+export async function readHead(tables: Tables, key: SessionKey, context: Context): Promise<SessionHead> {
+  const row = await read(tables, context, (db, options) =>
+    db
+      .selectFrom("sessions")
+      .select([...STATS_COLUMNS, "next_seq"])
+      .where(isSession(key))
+      .executeTakeFirst(options),
+  );
+  if (row === undefined) throw new SessionNotFoundError(key.sessionId);
+  return { nextSeq: row.next_seq, stats: statsOf(row) };
+}
+
+/** @throws SessionNotFoundError */
+export async function readSession(
+  tables: Tables,
+  key: SessionKey,
+  context: Context,
+): Promise<{ metadata: PgSessionMetadata; head: SessionHead }> {
+  const row = await read(tables, context, (db, options) =>
+    db
+      .selectFrom("sessions")
+      .select([...METADATA_COLUMNS, ...STATS_COLUMNS, "next_seq"])
+      .where(isSession(key))
+      .executeTakeFirst(options),
+  );
+  if (row === undefined) throw new SessionNotFoundError(key.sessionId);
+  return { metadata: metadataOf(row), head: { nextSeq: row.next_seq, stats: statsOf(row) } };
+}
+
+/** Condition that holds for the rows of one session in any table that has them. */
+export function isSession({ tenantId, sessionId }: SessionKey) {
+  // biome-ignore lint/suspicious/noExplicitAny: any table with these two columns
+  return (eb: ExpressionBuilder<DB, any>) =>
+    eb.and([eb("tenant_id", "=", tenantId), eb("session_id", "=", sessionId)]);
+}

@@ -1,0 +1,140 @@
+import type { ListElement, ListReadOptions, StoredValue, Value, ValueList } from "../contract/address.ts";
+import type { Context } from "../contract/context.ts";
+import type { Entry, EntryStructure } from "../contract/entry.ts";
+import { SessionClosedError } from "../contract/errors.ts";
+import type { EntryScan, Storage, StorageBranchScan, UsageScan } from "../contract/storage.ts";
+import type { SessionStats } from "../contract/usage.ts";
+import { assertWrites, type CommitResult, placeWrites, type UsageRow, type Write } from "../contract/write.ts";
+import { Admission } from "../session/admission.ts";
+import { advanceSession, type Overtaken } from "./commit.ts";
+import { getEntries, scanEntries } from "./entries.ts";
+import { scanBranch, scanBranchStructure } from "./scan-branch.ts";
+import type { SessionKey } from "./session-key.ts";
+import { readHead, type SessionHead } from "./session-row.ts";
+import { assertNotAborted, serializable, type Tables } from "./transaction.ts";
+import { scanUsage } from "./usage-ledger.ts";
+import { getValue, readList, scanValues } from "./values.ts";
+import { addStats } from "./write-batch.ts";
+import { chunkWrites } from "./write-chunks.ts";
+
+/** {@link Storage} of one session in PostgreSQL. Any number of them, in any process, may share a session. */
+export class PgStorage implements Storage {
+  readonly #tables: Tables;
+  readonly #key: SessionKey;
+  readonly #admission: Admission;
+  /** Remembered between commits; the commit's compare-and-swap proves it right or replaces it. */
+  #head: SessionHead | undefined;
+  #lastCommit: Promise<unknown> = Promise.resolve();
+
+  /** @internal Get one from a repository. */
+  constructor(tables: Tables, key: SessionKey, head: SessionHead) {
+    this.#tables = tables;
+    this.#key = key;
+    this.#head = head;
+    this.#admission = new Admission(() => new SessionClosedError(key.sessionId));
+  }
+
+  /**
+   * @throws InvalidTextError, InvalidUsageError, InvalidWriteError, DuplicateIdError, MissingParentError
+   * @throws SessionNotFoundError when the session was deleted
+   * @throws CommitContentionError when it is safe to retry, CommitOutcomeUnknownError when it is not
+   */
+  commit(writes: Write[], context: Context): Promise<CommitResult> {
+    return this.#admission.run(() => {
+      const turn = this.#lastCommit.then(() => this.#commit(writes, context));
+      this.#lastCommit = turn.catch(() => {});
+      return turn;
+    });
+  }
+
+  getEntries(ids: string[], context: Context): Promise<Map<string, Entry>> {
+    return this.#admission.run(() => getEntries(this.#tables, this.#key, ids, context));
+  }
+
+  getValue<T>(address: Value<T>, context: Context): Promise<StoredValue<T> | undefined> {
+    return this.#admission.run(() => getValue(this.#tables, this.#key, address, context));
+  }
+
+  scanValues<T>(prefix: Value<T>, context: Context): Promise<StoredValue<T>[]> {
+    return this.#admission.run(() => scanValues(this.#tables, this.#key, prefix, context));
+  }
+
+  readList<T>(
+    address: ValueList<T>,
+    options: ListReadOptions | undefined,
+    context: Context,
+  ): Promise<ListElement<T>[]> {
+    return this.#admission.run(() => readList(this.#tables, this.#key, address, options, context));
+  }
+
+  scanBranch(query: StorageBranchScan, context: Context): Promise<Entry[]> {
+    return this.#admission.run(() => scanBranch(this.#tables, this.#key, query, context));
+  }
+
+  scanBranchStructure(query: StorageBranchScan, context: Context): Promise<EntryStructure[]> {
+    return this.#admission.run(() => scanBranchStructure(this.#tables, this.#key, query, context));
+  }
+
+  scanEntries(query: EntryScan, context: Context): Promise<Entry[]> {
+    return this.#admission.run(() => scanEntries(this.#tables, this.#key, query, context));
+  }
+
+  scanUsage(query: UsageScan, context: Context): Promise<UsageRow[]> {
+    return this.#admission.run(() => scanUsage(this.#tables, this.#key, query, context));
+  }
+
+  getStats(context: Context): Promise<SessionStats> {
+    return this.#admission.run(async () => (await readHead(this.#tables, this.#key, context)).stats);
+  }
+
+  /** Waits for the commits that were admitted so far. */
+  async settled(): Promise<void> {
+    await this.#lastCommit;
+  }
+
+  close(_context: Context): Promise<void> {
+    return this.#admission.close();
+  }
+
+  async #commit(writes: readonly Write[], context: Context): Promise<CommitResult> {
+    assertNotAborted(context);
+    assertWrites(writes);
+    const timestamp = Date.now();
+    if (writes.length === 0) return this.#commitNothing(timestamp, context);
+    for (;;) {
+      const from = this.#head ?? (await readHead(this.#tables, this.#key, context));
+      const placed = placeWrites(writes, from.nextSeq, timestamp);
+      const to = { nextSeq: from.nextSeq + placed.length, stats: addStats(from.stats, placed) };
+      // Until the outcome is known, nothing is remembered.
+      this.#head = undefined;
+      const overtaken = await this.#advance(from, to, timestamp, placed, context);
+      this.#head = overtaken?.current ?? to;
+      if (overtaken !== undefined) continue;
+      return { firstSeq: from.nextSeq, seqs: placed.map(({ seq }) => seq), timestamp, stats: to.stats };
+    }
+  }
+
+  async #commitNothing(timestamp: number, context: Context): Promise<CommitResult> {
+    const { nextSeq, stats } = await readHead(this.#tables, this.#key, context);
+    return { firstSeq: nextSeq, seqs: [], timestamp, stats };
+  }
+
+  #advance(
+    from: SessionHead,
+    to: SessionHead,
+    modifiedAt: number,
+    writes: ReturnType<typeof placeWrites>,
+    context: Context,
+  ): Promise<Overtaken | undefined> {
+    return serializable(this.#tables, context, async (trx) => {
+      let head = from;
+      for (const chunk of chunkWrites(writes)) {
+        // The first chunk moves the head for all of them; the others find it there.
+        const overtaken = await advanceSession(trx, this.#key, { from: head, to, modifiedAt, writes: chunk });
+        if (overtaken !== undefined) return overtaken;
+        head = to;
+      }
+      return undefined;
+    });
+  }
+}

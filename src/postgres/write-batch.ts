@@ -1,0 +1,264 @@
+import type { Entry } from "../contract/entry.ts";
+import { InvalidWriteError } from "../contract/errors.ts";
+import { addUsage, type SessionStats, type Usage } from "../contract/usage.ts";
+import type { CommittedWrite, UsageRow } from "../contract/write.ts";
+import { entryColumns } from "./entry-columns.ts";
+
+/** Parallel arrays, one element per row: a statement then has the same few parameters for any number of rows. */
+export type Columns<TColumn extends string> = Record<TColumn, (string | number | boolean | null)[]>;
+
+export type EntryColumn =
+  | "entry_id"
+  | "parent_id"
+  | "seq"
+  | "chain"
+  | "joins"
+  | "timestamp"
+  | "type"
+  | "custom_type"
+  | "role"
+  | "provider"
+  | "model"
+  | "preview"
+  | "payload";
+
+export type UsageColumn =
+  | "usage_id"
+  | "seq"
+  | "entry_id"
+  | "adjustment"
+  | "input"
+  | "output"
+  | "cache_read"
+  | "cache_write"
+  | "cache_write_1h"
+  | "reasoning"
+  | "total_tokens"
+  | "cost_input"
+  | "cost_output"
+  | "cost_cache_read"
+  | "cost_cache_write"
+  | "cost_total"
+  | "usage"
+  | "details";
+
+export type AddressColumn = "namespace" | "key";
+export type ValueColumn = AddressColumn | "seq" | "value";
+
+/** The writes of a commit, by table. */
+export interface WriteBatch {
+  entries: Columns<EntryColumn>;
+  usage: Columns<UsageColumn>;
+  setValues: Columns<ValueColumn>;
+  deleteValues: Columns<AddressColumn>;
+  appendLists: Columns<ValueColumn>;
+  deleteLists: Columns<AddressColumn>;
+  /** Parents that must already be in the session. */
+  outsideParents: string[];
+}
+
+/**
+ * Sorts placed writes by table. Of several writes to one address only the last counts; of a list, those
+ * after its last deletion.
+ *
+ * @throws InvalidWriteError when a value cannot be written as JSON
+ */
+export function batchWrites(writes: readonly CommittedWrite[]): WriteBatch {
+  const batch = emptyBatch();
+  const values = new Map<string, { write: Extract<CommittedWrite, { kind: "value" }>; index: number }>();
+  const lists = new Map<string, ListWrites>();
+  const chains = new Chains();
+  writes.forEach((write, index) => {
+    switch (write.kind) {
+      case "entry":
+        addEntry(batch, write, chains, index);
+        return;
+      case "usage":
+        addUsageRow(batch, write, index);
+        return;
+      case "value":
+        values.set(addressOf(write), { write, index });
+        return;
+      case "list": {
+        const known = lists.get(addressOf(write));
+        if (write.op === "append" && known !== undefined) known.appends.push({ write, index });
+        else lists.set(addressOf(write), startList(write, index));
+      }
+    }
+  });
+  for (const { write, index } of values.values()) {
+    if (write.op === "set") addRow(batch.setValues, valueColumns(write, index));
+    else addRow(batch.deleteValues, { namespace: write.namespace, key: write.key });
+  }
+  for (const { deleted, appends, namespace, key } of lists.values()) {
+    if (deleted) addRow(batch.deleteLists, { namespace, key });
+    for (const { write, index } of appends) addRow(batch.appendLists, valueColumns(write, index));
+  }
+  batch.outsideParents = chains.outsideParents;
+  return batch;
+}
+
+/** The totals after these writes. */
+export function addStats(before: SessionStats, writes: readonly CommittedWrite[]): SessionStats {
+  let { messageCount, usage } = before;
+  for (const write of writes) {
+    if (write.kind === "entry" && write.type === "message") messageCount++;
+    if (write.kind === "usage") usage = addUsage(usage, write.usage);
+  }
+  return { messageCount, usage };
+}
+
+type ListWrite = Extract<CommittedWrite, { kind: "list" }>;
+type ListAppend = Extract<ListWrite, { op: "append" }>;
+
+interface ListWrites {
+  namespace: string;
+  key: string;
+  deleted: boolean;
+  appends: { write: ListAppend; index: number }[];
+}
+
+function startList(write: ListWrite, index: number): ListWrites {
+  const { namespace, key } = write;
+  return write.op === "append"
+    ? { namespace, key, deleted: false, appends: [{ write, index }] }
+    : { namespace, key, deleted: true, appends: [] };
+}
+
+/**
+ * Follows the runs through a commit. An entry whose parent is in the same commit is placed here; for the
+ * others the server decides, since only it knows whether the parent has children.
+ */
+class Chains {
+  readonly #byEntry = new Map<string, { chain: number; joins: string | null; hasChild: boolean }>();
+  readonly #outside = new Set<string>();
+
+  get outsideParents(): string[] {
+    return [...this.#outside];
+  }
+
+  /** `chain` is the run unless the entry `joins` can be continued, whose run it then is. */
+  place(entry: Entry): { chain: number; joins: string | null } {
+    const place = this.#placeAfter(entry.parentId, entry.seq);
+    this.#byEntry.set(entry.id, { ...place, hasChild: false });
+    return place;
+  }
+
+  #placeAfter(parentId: string | null, seq: number): { chain: number; joins: string | null } {
+    const parent = parentId === null ? undefined : this.#byEntry.get(parentId);
+    if (parent !== undefined && !parent.hasChild) {
+      parent.hasChild = true;
+      return { chain: parent.chain, joins: parent.joins };
+    }
+    if (parentId === null || parent !== undefined || this.#outside.has(parentId)) return { chain: seq, joins: null };
+    this.#outside.add(parentId);
+    return { chain: seq, joins: parentId };
+  }
+}
+
+function addEntry(batch: WriteBatch, entry: Entry, chains: Chains, index: number): void {
+  const { payload, ...columns } = entryColumns(entry);
+  addRow(batch.entries, { ...columns, ...chains.place(entry), payload: toJson(payload, index) });
+}
+
+function addUsageRow(batch: WriteBatch, row: UsageRow, index: number): void {
+  addRow(batch.usage, {
+    usage_id: row.id,
+    seq: row.seq,
+    entry_id: row.entryId ?? null,
+    adjustment: row.adjustment === true,
+    ...tokenColumns(row.usage),
+    usage: toJson(row.usage, index),
+    details: row.details === undefined ? null : toJson(row.details, index),
+  });
+}
+
+function tokenColumns(usage: Usage) {
+  return {
+    input: usage.input,
+    output: usage.output,
+    cache_read: usage.cacheRead,
+    cache_write: usage.cacheWrite,
+    cache_write_1h: usage.cacheWrite1h ?? null,
+    reasoning: usage.reasoning ?? null,
+    total_tokens: usage.totalTokens,
+    // The shortest decimal that stands for the double, which `numeric` then keeps exactly.
+    cost_input: String(usage.cost.input),
+    cost_output: String(usage.cost.output),
+    cost_cache_read: String(usage.cost.cacheRead),
+    cost_cache_write: String(usage.cost.cacheWrite),
+    cost_total: String(usage.cost.total),
+  };
+}
+
+function valueColumns(write: { namespace: string; key: string; seq: number; value: unknown }, index: number) {
+  const { namespace, key, seq } = write;
+  return { namespace, key, seq, value: toJson(write.value, index) };
+}
+
+function toJson(data: unknown, index: number): string {
+  try {
+    const text: string | undefined = JSON.stringify(data);
+    if (text !== undefined) return text;
+  } catch (error) {
+    throw new InvalidWriteError(index, "cannot be written as JSON", "pass JSON data only", { cause: error });
+  }
+  throw new InvalidWriteError(index, "has no value", "pass JSON data, or delete the address");
+}
+
+/** Neither part can contain a NUL. */
+function addressOf({ namespace, key }: { namespace: string; key: string }): string {
+  return `${namespace}\0${key}`;
+}
+
+function addRow<TColumn extends string>(
+  columns: Columns<TColumn>,
+  row: Record<TColumn, string | number | boolean | null>,
+): void {
+  for (const column in row) columns[column].push(row[column]);
+}
+
+function emptyBatch(): WriteBatch {
+  return {
+    entries: {
+      entry_id: [],
+      parent_id: [],
+      seq: [],
+      chain: [],
+      joins: [],
+      timestamp: [],
+      type: [],
+      custom_type: [],
+      role: [],
+      provider: [],
+      model: [],
+      preview: [],
+      payload: [],
+    },
+    usage: {
+      usage_id: [],
+      seq: [],
+      entry_id: [],
+      adjustment: [],
+      input: [],
+      output: [],
+      cache_read: [],
+      cache_write: [],
+      cache_write_1h: [],
+      reasoning: [],
+      total_tokens: [],
+      cost_input: [],
+      cost_output: [],
+      cost_cache_read: [],
+      cost_cache_write: [],
+      cost_total: [],
+      usage: [],
+      details: [],
+    },
+    setValues: { namespace: [], key: [], seq: [], value: [] },
+    deleteValues: { namespace: [], key: [] },
+    appendLists: { namespace: [], key: [], seq: [], value: [] },
+    deleteLists: { namespace: [], key: [] },
+    outsideParents: [],
+  };
+}

@@ -1,0 +1,45 @@
+import type { Context } from "../contract/context.ts";
+import type { Entry } from "../contract/entry.ts";
+import type { JsonValue } from "../contract/json.ts";
+import type { AgentMessage } from "../contract/message.ts";
+import type { Branch } from "../contract/session.ts";
+import type { BranchScan, StorageBranchScan } from "../contract/storage.ts";
+import { type BranchNode, limitToOne } from "./session.ts";
+
+/** What a branch needs of its session. */
+interface BranchHost {
+  getTipId(context: Context): Promise<string | null>;
+  scanBranch(query: StorageBranchScan, context: Context): Promise<Entry[]>;
+  append(node: BranchNode, context: Context): Promise<string>;
+}
+
+export class StorageBranch implements Branch {
+  readonly name: string;
+  readonly #host: BranchHost;
+
+  constructor(name: string, host: BranchHost) {
+    this.name = name;
+    this.#host = host;
+  }
+
+  getTipId(context: Context): Promise<string | null> {
+    return this.#host.getTipId(context);
+  }
+
+  async findEntries(query: BranchScan | undefined, context: Context): Promise<Entry[]> {
+    const start = query?.start ?? (await this.getTipId(context));
+    return start === null ? [] : this.#host.scanBranch({ ...query, start }, context);
+  }
+
+  async findEntry(query: BranchScan | undefined, context: Context): Promise<Entry | undefined> {
+    return (await this.findEntries(limitToOne(query), context))[0];
+  }
+
+  appendMessage(message: AgentMessage, context: Context): Promise<string> {
+    return this.#host.append({ type: "message", message }, context);
+  }
+
+  appendCustomEntry(customType: string, data: JsonValue | undefined, context: Context): Promise<string> {
+    return this.#host.append({ type: "custom", customType, ...(data === undefined ? {} : { data }) }, context);
+  }
+}

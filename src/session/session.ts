@@ -1,0 +1,252 @@
+import { v7 as uuidv7 } from "uuid";
+import {
+  branchTip,
+  entryLabel,
+  type ListElement,
+  type ListReadOptions,
+  type StoredValue,
+  sessionName,
+  type Value,
+  type ValueList,
+} from "../contract/address.ts";
+import type { Context } from "../contract/context.ts";
+import type { Entry, NewEntry } from "../contract/entry.ts";
+import {
+  BranchExistsError,
+  BranchNotFoundError,
+  PendingMessageError,
+  SessionClosedError,
+  UnknownEntryError,
+} from "../contract/errors.ts";
+import type {
+  Branch,
+  EntryQuery,
+  IdGenerator,
+  Session,
+  SessionMetadata,
+  SessionMutation,
+  SessionMutationCallback,
+} from "../contract/session.ts";
+import type { Storage, StorageBranchScan } from "../contract/storage.ts";
+import { assertText, TEXT_LIMITS } from "../contract/text.ts";
+import type { SessionStats } from "../contract/usage.ts";
+import { appendList, deleteList, deleteValue, insertEntry, setValue } from "../contract/write.ts";
+import { StorageBranch } from "./branch.ts";
+import { isPending, StorageMutation } from "./mutation.ts";
+import { MutationLine } from "./mutation-line.ts";
+
+/** Time-ordered ids (UUID version 7). */
+export const UUID_V7_IDS: IdGenerator = {
+  next: (timestampMs) => (timestampMs === undefined ? uuidv7() : uuidv7({ msecs: timestampMs })),
+};
+
+export interface StorageBackedSessionOptions {
+  idGenerator?: IdGenerator;
+  /** Runs once, after everything admitted has finished and the storage is closed. */
+  onClose?: () => void;
+}
+
+/** The session contract on top of any {@link Storage}. */
+export class StorageBackedSession<TMetadata extends SessionMetadata = SessionMetadata>
+  implements Session<TMetadata>
+{
+  readonly metadata: TMetadata;
+  readonly idGenerator: IdGenerator;
+  readonly #storage: Storage;
+  readonly #line = new MutationLine();
+  readonly #branches = new Map<string, Branch>();
+  readonly #onClose: () => void;
+  #closing: Promise<void> | undefined;
+
+  constructor(metadata: TMetadata, storage: Storage, options: StorageBackedSessionOptions = {}) {
+    this.metadata = metadata;
+    this.#storage = storage;
+    this.idGenerator = options.idGenerator ?? UUID_V7_IDS;
+    this.#onClose = options.onClose ?? (() => {});
+  }
+
+  async beginMutation(_context: Context): Promise<SessionMutation> {
+    this.#assertOpen();
+    return new StorageMutation(this.#storage, await this.#line.enter());
+  }
+
+  async mutate<T>(mutation: SessionMutationCallback<T>, context: Context): Promise<T> {
+    const mutator = await this.beginMutation(context);
+    try {
+      return await mutation(mutator, context);
+    } finally {
+      await mutator.end(context);
+    }
+  }
+
+  async getEntries(ids: string[], context: Context): Promise<Map<string, Entry>> {
+    this.#assertOpen();
+    return this.#storage.getEntries(ids, context);
+  }
+
+  async getEntry(id: string, context: Context): Promise<Entry | undefined> {
+    return (await this.getEntries([id], context)).get(id);
+  }
+
+  async getValue<T>(address: Value<T>, context: Context): Promise<StoredValue<T> | undefined> {
+    this.#assertOpen();
+    return this.#storage.getValue(address, context);
+  }
+
+  async scanValues<T>(prefix: Value<T>, context: Context): Promise<StoredValue<T>[]> {
+    this.#assertOpen();
+    return this.#storage.scanValues(prefix, context);
+  }
+
+  async readList<T>(
+    address: ValueList<T>,
+    options: ListReadOptions | undefined,
+    context: Context,
+  ): Promise<ListElement<T>[]> {
+    this.#assertOpen();
+    return this.#storage.readList(address, options, context);
+  }
+
+  async scanBranch(query: StorageBranchScan, context: Context): Promise<Entry[]> {
+    this.#assertOpen();
+    return this.#storage.scanBranch(query, context);
+  }
+
+  async getStats(context: Context): Promise<SessionStats> {
+    this.#assertOpen();
+    return this.#storage.getStats(context);
+  }
+
+  async getName(context: Context): Promise<string | undefined> {
+    return (await this.getValue(sessionName, context))?.value;
+  }
+
+  async getLabel(targetId: string, context: Context): Promise<string | undefined> {
+    return (await this.getValue(entryLabel(targetId), context))?.value;
+  }
+
+  async findEntries(query: EntryQuery | undefined, context: Context): Promise<Entry[]> {
+    this.#assertOpen();
+    const { cursor, order = "desc", ...filters } = query ?? {};
+    const range =
+      cursor === undefined ? {} : order === "asc" ? { fromSeq: cursor.seq + 1 } : { toSeq: cursor.seq - 1 };
+    return this.#storage.scanEntries({ ...filters, order, ...range }, context);
+  }
+
+  async findEntry(query: EntryQuery | undefined, context: Context): Promise<Entry | undefined> {
+    return (await this.findEntries(limitToOne(query), context))[0];
+  }
+
+  async branch(name: string, context: Context): Promise<Branch | undefined> {
+    this.#assertBranchName(name);
+    if ((await this.getValue(branchTip(name), context)) === undefined) return undefined;
+    return this.#branchObject(name);
+  }
+
+  async createBranch(name: string, at: string | null, context: Context): Promise<Branch> {
+    this.#assertOpen();
+    this.#assertBranchName(name);
+    await this.mutate(async (mutator) => {
+      if ((await mutator.getValue(branchTip(name), context)) !== undefined) throw new BranchExistsError(name);
+      if (at !== null && !(await mutator.getEntries([at], context)).has(at)) throw new UnknownEntryError(at);
+      await mutator.commit([setValue(branchTip(name), at)], context);
+    }, context);
+    return this.#branchObject(name);
+  }
+
+  async setValue<T>(address: Value<T>, next: NoInfer<T>, context: Context): Promise<void> {
+    await this.mutate((mutator) => mutator.commit([setValue(address, next)], context), context);
+  }
+
+  async deleteValue<T>(address: Value<T>, context: Context): Promise<void> {
+    await this.mutate((mutator) => mutator.commit([deleteValue(address)], context), context);
+  }
+
+  async appendList<T>(address: ValueList<T>, element: NoInfer<T>, context: Context): Promise<void> {
+    await this.mutate((mutator) => mutator.commit([appendList(address, element)], context), context);
+  }
+
+  async deleteList<T>(address: ValueList<T>, context: Context): Promise<void> {
+    await this.mutate((mutator) => mutator.commit([deleteList(address)], context), context);
+  }
+
+  setName(name: string | undefined, context: Context): Promise<void> {
+    return name === undefined
+      ? this.deleteValue(sessionName, context)
+      : this.setValue(sessionName, name, context);
+  }
+
+  async setLabel(targetId: string, label: string | undefined, context: Context): Promise<void> {
+    const address = entryLabel(targetId);
+    await (label === undefined ? this.deleteValue(address, context) : this.setValue(address, label, context));
+  }
+
+  close(context: Context): Promise<void> {
+    this.#closing ??= this.#drain(context);
+    return this.#closing;
+  }
+
+  async #drain(context: Context): Promise<void> {
+    try {
+      await this.#line.seal(this.#closedError());
+      await this.#storage.close(context);
+    } finally {
+      this.#onClose();
+    }
+  }
+
+  #branchObject(name: string): Branch {
+    const known = this.#branches.get(name);
+    if (known !== undefined) return known;
+    const branch = new StorageBranch(name, {
+      getTipId: (context) => this.#getTipId(name, context),
+      scanBranch: (query, context) => this.scanBranch(query, context),
+      append: (node, context) => this.#append(name, node, context),
+    });
+    this.#branches.set(name, branch);
+    return branch;
+  }
+
+  async #getTipId(branch: string, context: Context): Promise<string | null> {
+    const tip = await this.getValue(branchTip(branch), context);
+    if (tip === undefined) throw new BranchNotFoundError(branch);
+    return tip.value;
+  }
+
+  async #append(branch: string, node: BranchNode, context: Context): Promise<string> {
+    this.#assertOpen();
+    if (node.type === "message" && isPending(node.message)) throw new PendingMessageError();
+    const id = this.idGenerator.next();
+    await this.mutate(async (mutator) => {
+      const tip = await mutator.getValue(branchTip(branch), context);
+      if (tip === undefined) throw new BranchNotFoundError(branch);
+      await mutator.commit(
+        [insertEntry({ ...node, id, parentId: tip.value }), setValue(branchTip(branch), id)],
+        context,
+      );
+    }, context);
+    return id;
+  }
+
+  #assertBranchName(name: string): void {
+    assertText("branch name", name, { maxBytes: TEXT_LIMITS.key, empty: false });
+  }
+
+  #assertOpen(): void {
+    if (this.#closing !== undefined) throw this.#closedError();
+  }
+
+  #closedError(): SessionClosedError {
+    return new SessionClosedError(this.metadata.id);
+  }
+}
+
+/** What a branch appends: an entry that does not know its place yet. */
+export type BranchNode =
+  | Omit<Extract<NewEntry, { type: "message" }>, "id" | "parentId">
+  | Omit<Extract<NewEntry, { type: "custom" }>, "id" | "parentId">;
+
+/** Keeps a smaller limit of the caller, so that a limit of 0 finds nothing. */
+export function limitToOne<T extends { limit?: number }>(query: T | undefined): T & { limit: number } {
+  return { ...(query as T), limit: Math.min(query?.limit ?? 1, 1) };
+}
