@@ -60,7 +60,12 @@ export {
   type ValueWrite,
   type Write,
 } from "./contract/write.ts";
-export { Database, type DatabaseOptions, type OpenDatabaseOptions, openDatabase } from "./postgres/database.ts";
+export {
+  Database,
+  type DatabaseOptions,
+  type OpenDatabaseOptions,
+  openDatabase,
+} from "./postgres/database.ts";
 export * from "./postgres/errors.ts";
 export type { PgSessionListOptions, SessionSummary } from "./postgres/list-sessions.ts";
 export type { MigrationStatus } from "./postgres/migrations.ts";

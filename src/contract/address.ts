@@ -1,5 +1,5 @@
-import type { LaneConfiguration, LaneState, OperationResult, PendingEntry } from "./lane.ts";
 import { InvalidOptionError } from "./errors.ts";
+import type { LaneConfiguration, LaneState, OperationResult, PendingEntry } from "./lane.ts";
 import { assertText, TEXT_LIMITS } from "./text.ts";
 
 declare const storedType: unique symbol;
@@ -102,18 +102,28 @@ export const laneState = (lane: string): Value<LaneState> => value("pi.lane.stat
 export const sessionName: Value<string> = value("pi.session.name");
 export const entryLabel = (entryId: string): Value<string> => value("pi.entry.label", entryId);
 export const pendingEntry = (entryId: string): Value<PendingEntry> => value("pi.pending.entry", entryId);
-export const operationResult = (operationId: string): Value<OperationResult> => value("pi.result", operationId);
+export const operationResult = (operationId: string): Value<OperationResult> =>
+  value("pi.result", operationId);
 
 // What a running operation keeps is the harness's own business: this package stores it and never looks inside.
 export const operationMeta = <T = unknown>(operationId: string): Value<T> => value("pi.op.meta", operationId);
-export const operationState = <T = unknown>(operationId: string): Value<T> => value("pi.op.state", operationId);
-export const operationToolArgs = <T = unknown>(operationId: string, stepId: string, sourceIndex: number): Value<T> =>
-  value("pi.op.tool_args", `${operationId}:${stepId}:${sourceIndex}`);
-export const operationToolMemo = <T = unknown>(operationId: string, invocationId: string, name: string): Value<T> =>
-  value("pi.op.tool_memo", `${operationId}:${invocationId}:${name}`);
+export const operationState = <T = unknown>(operationId: string): Value<T> =>
+  value("pi.op.state", operationId);
+export const operationToolArgs = <T = unknown>(
+  operationId: string,
+  stepId: string,
+  sourceIndex: number,
+): Value<T> => value("pi.op.tool_args", `${operationId}:${stepId}:${sourceIndex}`);
+export const operationToolMemo = <T = unknown>(
+  operationId: string,
+  invocationId: string,
+  name: string,
+): Value<T> => value("pi.op.tool_memo", `${operationId}:${invocationId}:${name}`);
 export const operationPreparation = <T = unknown>(operationId: string, taskId: string): Value<T> =>
   value("pi.op.preparation", `${operationId}:${taskId}`);
 export const pendingToolOutput = <T = unknown>(operationId: string, invocationId: string): Value<T> =>
   value("pi.pending.tool_output", `${operationId}:${invocationId}`);
-export const pendingAssistantFrames = <T = unknown>(operationId: string, responseEntryId: string): ValueList<T> =>
-  list("pi.pending.assistant_frame", `${operationId}:${responseEntryId}`);
+export const pendingAssistantFrames = <T = unknown>(
+  operationId: string,
+  responseEntryId: string,
+): ValueList<T> => list("pi.pending.assistant_frame", `${operationId}:${responseEntryId}`);

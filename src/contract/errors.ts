@@ -41,7 +41,9 @@ export class InvalidUsageError extends PiSessionError {
   readonly field: string;
 
   constructor(usageId: string, field: string, expected: string) {
-    super(`The usage row ${JSON.stringify(usageId)} has no usable \`usage.${field}\`: set it to ${expected}.`);
+    super(
+      `The usage row ${JSON.stringify(usageId)} has no usable \`usage.${field}\`: set it to ${expected}.`,
+    );
     this.usageId = usageId;
     this.field = field;
   }
@@ -110,7 +112,9 @@ export class SessionNotFoundError extends PiSessionError {
   readonly sessionId: string;
 
   constructor(sessionId: string) {
-    super(`There is no session ${JSON.stringify(sessionId)} in this tenant: list the sessions to find its id.`);
+    super(
+      `There is no session ${JSON.stringify(sessionId)} in this tenant: list the sessions to find its id.`,
+    );
     this.sessionId = sessionId;
   }
 }
@@ -120,7 +124,9 @@ export class SessionExistsError extends PiSessionError {
   readonly sessionId: string;
 
   constructor(sessionId: string) {
-    super(`The session ${JSON.stringify(sessionId)} already exists in this tenant: use another id, or open it.`);
+    super(
+      `The session ${JSON.stringify(sessionId)} already exists in this tenant: use another id, or open it.`,
+    );
     this.sessionId = sessionId;
   }
 }
@@ -131,7 +137,9 @@ export class SessionOpenError extends PiSessionError {
   readonly sessionId: string;
 
   constructor(sessionId: string) {
-    super(`The session ${JSON.stringify(sessionId)} is open in this repository: use that object, or close it first.`);
+    super(
+      `The session ${JSON.stringify(sessionId)} is open in this repository: use that object, or close it first.`,
+    );
     this.sessionId = sessionId;
   }
 }
@@ -174,7 +182,9 @@ export class PendingMessageError extends PiSessionError {
   readonly code = "pending_message";
 
   constructor() {
-    super("An assistant message with stop reason `pending` cannot become an entry: commit it when it is settled.");
+    super(
+      "An assistant message with stop reason `pending` cannot become an entry: commit it when it is settled.",
+    );
   }
 }
 
@@ -192,7 +202,9 @@ export class MutationCommittedError extends PiSessionError {
   readonly code = "mutation_committed";
 
   constructor() {
-    super("This mutation has already tried to commit: put all writes into one commit, or begin a new mutation.");
+    super(
+      "This mutation has already tried to commit: put all writes into one commit, or begin a new mutation.",
+    );
   }
 }
 

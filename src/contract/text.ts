@@ -23,10 +23,15 @@ export function assertText(what: string, text: string, limits: { maxBytes: numbe
   if (typeof text !== "string") throw new InvalidTextError(what, "is not a string", "pass a string");
   if (text.includes("\0")) throw new InvalidTextError(what, "contains a NUL character", "remove it");
   if (!text.isWellFormed()) throw new InvalidTextError(what, "contains a lone UTF-16 surrogate", "remove it");
-  if (!limits.empty && text.length === 0) throw new InvalidTextError(what, "is empty", "pass at least one character");
+  if (!limits.empty && text.length === 0)
+    throw new InvalidTextError(what, "is empty", "pass at least one character");
   const bytes = Buffer.byteLength(text);
   if (bytes > limits.maxBytes) {
-    throw new InvalidTextError(what, `is ${bytes} bytes long`, `shorten it to ${limits.maxBytes} bytes of UTF-8`);
+    throw new InvalidTextError(
+      what,
+      `is ${bytes} bytes long`,
+      `shorten it to ${limits.maxBytes} bytes of UTF-8`,
+    );
   }
 }
 

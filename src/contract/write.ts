@@ -166,7 +166,11 @@ function assertEntry(entry: NewEntry, index: number): void {
     assertText("parent id", entry.parentId, { maxBytes: TEXT_LIMITS.id, empty: true });
   }
   if (!ENTRY_TYPES.has(entry.type)) {
-    throw new InvalidWriteError(index, "has an unknown entry type", `use one of ${[...ENTRY_TYPES].join(", ")}`);
+    throw new InvalidWriteError(
+      index,
+      "has an unknown entry type",
+      `use one of ${[...ENTRY_TYPES].join(", ")}`,
+    );
   }
   if (entry.customType !== undefined) {
     assertText("custom type", entry.customType, { maxBytes: TEXT_LIMITS.customType, empty: true });
@@ -178,7 +182,11 @@ function assertUnused(id: string, taken: Set<string>): void {
   taken.add(id);
 }
 
-function assertParentComesFirst(parentId: string | null, index: number, entryIndex: Map<string, number>): void {
+function assertParentComesFirst(
+  parentId: string | null,
+  index: number,
+  entryIndex: Map<string, number>,
+): void {
   if (parentId === null) return;
   const parentIndex = entryIndex.get(parentId);
   if (parentIndex !== undefined && parentIndex >= index) throw new MissingParentError(parentId);

@@ -1,6 +1,6 @@
 import { type Kysely, sql } from "kysely";
-import { DuplicateIdError, MissingParentError, SessionNotFoundError } from "../contract/errors.ts";
 import { sessionName } from "../contract/address.ts";
+import { DuplicateIdError, MissingParentError, SessionNotFoundError } from "../contract/errors.ts";
 import { storableText } from "../contract/text.ts";
 import type { CommittedWrite } from "../contract/write.ts";
 import type { DB } from "./schema.generated.ts";
@@ -73,7 +73,9 @@ function commitStatement(db: Kysely<DB>, key: SessionKey, advance: Advance, batc
       // A parent's run goes on with its first child, which is the next entry of the run.
       .with("parent", (cte) =>
         cte
-          .selectFrom(sql<{ id: string }>`unnest(${batch.outsideParents}::text[])`.as<"wanted">(sql`wanted(id)`))
+          .selectFrom(
+            sql<{ id: string }>`unnest(${batch.outsideParents}::text[])`.as<"wanted">(sql`wanted(id)`),
+          )
           .leftJoin("entries as e", (join) =>
             join
               .on("e.tenant_id", "=", session.tenant_id)
@@ -134,10 +136,15 @@ function commitStatement(db: Kysely<DB>, key: SessionKey, advance: Advance, batc
           .expression((eb) =>
             eb
               .selectFrom(rowsOf("e", entries, ENTRY_TYPES))
-              .leftJoin("parent", (join) => join.onRef("parent.id", "=", "e.joins").on("parent.has_child", "=", false))
+              .leftJoin("parent", (join) =>
+                join.onRef("parent.id", "=", "e.joins").on("parent.has_child", "=", false),
+              )
               .select([tenantId, sessionId, "e.entry_id", "e.parent_id", "e.seq", "e.timestamp", "e.type"])
               .select(["e.custom_type", "e.role", "e.provider", "e.model", "e.preview"])
-              .select([sql<string>`e.payload::json`.as("payload"), sql<number>`coalesce(parent.run, e.chain)`.as("run")])
+              .select([
+                sql<string>`e.payload::json`.as("payload"),
+                sql<number>`coalesce(parent.run, e.chain)`.as("run"),
+              ])
               .where(isApplied),
           ),
       )

@@ -4,7 +4,13 @@ import { STORAGE_VERSION } from "../contract/storage.ts";
 import { assertText, TEXT_LIMITS } from "../contract/text.ts";
 import type { DB } from "./schema.generated.ts";
 import { keyColumns, type SessionKey } from "./session-key.ts";
-import { METADATA_COLUMNS, metadataOf, newHead, type PgSessionMetadata, statsColumns } from "./session-row.ts";
+import {
+  METADATA_COLUMNS,
+  metadataOf,
+  newHead,
+  type PgSessionMetadata,
+  statsColumns,
+} from "./session-row.ts";
 
 /** A session to be stored. `createdAt` is in milliseconds since the epoch. */
 export interface NewSession {
@@ -20,7 +26,11 @@ export interface NewSession {
  *
  * @throws InvalidTextError, SessionExistsError
  */
-export async function createSession(db: Kysely<DB>, key: SessionKey, session: NewSession): Promise<PgSessionMetadata> {
+export async function createSession(
+  db: Kysely<DB>,
+  key: SessionKey,
+  session: NewSession,
+): Promise<PgSessionMetadata> {
   assertNewSession(session);
   const head = newHead();
   const row = await db

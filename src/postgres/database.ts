@@ -39,7 +39,9 @@ export async function openDatabase(options: OpenDatabaseOptions | pg.Pool): Prom
   const pool =
     "pool" in server
       ? new GuardedPool(server.pool, { owned: false })
-      : new GuardedPool(createPool({ connectionString: server.connectionString, applicationName }), { owned: true });
+      : new GuardedPool(createPool({ connectionString: server.connectionString, applicationName }), {
+          owned: true,
+        });
   const db = new Kysely<DB>({ dialect: new Dialect({ pool }) });
   const database = new Database({ db: db.withSchema(schema), schema });
   try {

@@ -44,7 +44,9 @@ export async function scanEntries(
       .select([...STRUCTURE_COLUMNS, PAYLOAD])
       .where(isSession(key))
       .$if(query.type !== undefined, (scan) => scan.where("type", "=", query.type as string))
-      .$if(query.customType !== undefined, (scan) => scan.where("custom_type", "=", query.customType as string))
+      .$if(query.customType !== undefined, (scan) =>
+        scan.where("custom_type", "=", query.customType as string),
+      )
       .$if(query.fromSeq !== undefined, (scan) => scan.where("seq", ">=", seqBound(query.fromSeq)))
       .$if(query.toSeq !== undefined, (scan) => scan.where("seq", "<=", seqBound(query.toSeq)))
       .orderBy("seq", query.order === "desc" ? "desc" : "asc")

@@ -46,12 +46,22 @@ export function previewOf(message: { content?: unknown }): string | null {
     : [message.content];
   const text = parts.find((part): part is string => typeof part === "string" && part.trim() !== "");
   if (text === undefined) return null;
-  const start = text.trimStart().slice(0, 2 * PREVIEW_LENGTH).replaceAll(/\s+/g, " ");
+  const start = text
+    .trimStart()
+    .slice(0, 2 * PREVIEW_LENGTH)
+    .replaceAll(/\s+/g, " ");
   return storableText(start.slice(0, PREVIEW_LENGTH).trimEnd());
 }
 
 /** Columns that make an entry without its payload. */
-export const STRUCTURE_COLUMNS = ["entry_id", "parent_id", "seq", "timestamp", "type", "custom_type"] as const;
+export const STRUCTURE_COLUMNS = [
+  "entry_id",
+  "parent_id",
+  "seq",
+  "timestamp",
+  "type",
+  "custom_type",
+] as const;
 
 export interface StructureRow {
   entry_id: string;

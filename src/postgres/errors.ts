@@ -17,7 +17,10 @@ export class DatabaseConnectionLostError extends PiSessionError {
   readonly code = "database_connection_lost";
 
   constructor(options?: { cause?: unknown }) {
-    super("The connection to the database broke during the call, and nothing was committed: call again.", options);
+    super(
+      "The connection to the database broke during the call, and nothing was committed: call again.",
+      options,
+    );
   }
 }
 
@@ -102,7 +105,10 @@ export class DatabaseFullError extends PiSessionError {
   readonly code = "database_full";
 
   constructor(problem: string, options?: { cause?: unknown }) {
-    super(`The database server is out of room (${problem}), and nothing was written: make room and call again.`, options);
+    super(
+      `The database server is out of room (${problem}), and nothing was written: make room and call again.`,
+      options,
+    );
   }
 }
 

@@ -23,7 +23,9 @@ export function isLockTimeout(error: unknown): boolean {
 export function isConnectionLoss(error: unknown): boolean {
   const code = codeOf(error);
   if (code !== undefined) return /^(08|57P0[1245])/.test(code) || BROKEN_SOCKET.has(code);
-  return error instanceof Error && /connection (was )?(terminated|closed|ended)|not queryable/i.test(error.message);
+  return (
+    error instanceof Error && /connection (was )?(terminated|closed|ended)|not queryable/i.test(error.message)
+  );
 }
 
 /**
@@ -35,7 +37,8 @@ export function typedFailure(error: unknown, schema: string): unknown {
   const code = codeOf(error);
   const options = { cause: error };
   if (code === undefined) return connectionFailure(error);
-  if (code === "42P01" || code === "3F000" || code === "42703") return new DatabaseNotMigratedError(schema, options);
+  if (code === "42P01" || code === "3F000" || code === "42703")
+    return new DatabaseNotMigratedError(schema, options);
   if (code === "42501") return new DatabasePermissionError(reasonOf(error), options);
   if (code.startsWith("54")) return new DatabaseLimitError(reasonOf(error), options);
   if (code === "53300") return new DatabaseUnreachableError(reasonOf(error), options);

@@ -109,7 +109,8 @@ async function selectBranch(
     throw refuse(`it has no branch ${JSON.stringify(branch)}`, "name one of its branches");
   }
   const { path, isComplete } = await pathBetween(trx, source, current.tip, options.entryId ?? current.tip);
-  if (!isComplete) throw refuse(`the tip of ${JSON.stringify(branch)} is no entry`, "set the tip to an entry");
+  if (!isComplete)
+    throw refuse(`the tip of ${JSON.stringify(branch)} is no entry`, "set the tip to an entry");
   if (path === undefined) {
     throw refuse(
       `the entry ${JSON.stringify(options.entryId)} is not on the branch ${JSON.stringify(branch)}`,
@@ -141,7 +142,9 @@ async function laneValues(
   const tipText = valueOf(branchTip(branch).namespace);
   return {
     tip: tipText === undefined ? undefined : JSON.parse(tipText),
-    isLane: valueOf(laneConfig(branch).namespace) !== undefined && valueOf(laneState(branch).namespace) !== undefined,
+    isLane:
+      valueOf(laneConfig(branch).namespace) !== undefined &&
+      valueOf(laneState(branch).namespace) !== undefined,
   };
 }
 
@@ -189,10 +192,12 @@ async function copyEntries(
         .select(COPIED_ENTRY_COLUMNS.map((column) => `e.${column}` as const))
         .where("e.tenant_id", "=", source.tenantId)
         .where("e.session_id", "=", source.sessionId)
-        .$if(copied !== undefined, (entries) =>
-          entries.innerJoin("path", (join) =>
-            join.onRef("path.run", "=", "e.run").onRef("path.upto", ">=", "e.seq"),
-          ) as never,
+        .$if(
+          copied !== undefined,
+          (entries) =>
+            entries.innerJoin("path", (join) =>
+              join.onRef("path.run", "=", "e.run").onRef("path.upto", ">=", "e.seq"),
+            ) as never,
         ),
     )
     .execute();
@@ -270,7 +275,8 @@ function isKeptByBranch(target: SessionKey, branch: string) {
 
 /** Completes the fork's row. Returns its number of messages. */
 async function describeFork(trx: Transaction<DB>, target: SessionKey, origin: Origin): Promise<number> {
-  const entriesOf = (eb: ExpressionBuilder<DB, "sessions">) => eb.selectFrom("entries").where(isSession(target));
+  const entriesOf = (eb: ExpressionBuilder<DB, "sessions">) =>
+    eb.selectFrom("entries").where(isSession(target));
   const row = await trx
     .updateTable("sessions")
     .set((eb) => ({

@@ -47,7 +47,10 @@ export class PgSessionImporter implements SessionImporter {
     this.#tenantId = tenantId;
   }
 
-  async find(sessionId: string, context: Context): Promise<{ archive: ArchiveRecord | undefined } | undefined> {
+  async find(
+    sessionId: string,
+    context: Context,
+  ): Promise<{ archive: ArchiveRecord | undefined } | undefined> {
     assertSessionId("session id", sessionId);
     const row = await read(this.#tables, context, (db, options) =>
       db
@@ -62,7 +65,9 @@ export class PgSessionImporter implements SessionImporter {
     );
     if (row === undefined) return undefined;
     const { format, sha256, bytes } = row;
-    return { archive: format === null || sha256 === null || bytes === null ? undefined : { format, sha256, bytes } };
+    return {
+      archive: format === null || sha256 === null || bytes === null ? undefined : { format, sha256, bytes },
+    };
   }
 
   import(session: NewSession, open: () => ImportStream, context: Context): Promise<SessionStats> {
@@ -82,8 +87,16 @@ export class PgSessionImporter implements SessionImporter {
         head = to;
       }
       const { nextSeq, archive } = stream.finish();
-      await trx.updateTable("sessions").set({ next_seq: nextSeq }).where("tenant_id", "=", key.tenantId).where("session_id", "=", key.sessionId).execute();
-      await trx.insertInto("archives").values({ ...keyColumns(key), ...archive, imported_at: Date.now() }).execute();
+      await trx
+        .updateTable("sessions")
+        .set({ next_seq: nextSeq })
+        .where("tenant_id", "=", key.tenantId)
+        .where("session_id", "=", key.sessionId)
+        .execute();
+      await trx
+        .insertInto("archives")
+        .values({ ...keyColumns(key), ...archive, imported_at: Date.now() })
+        .execute();
       return head.stats;
     });
   }

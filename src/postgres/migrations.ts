@@ -45,7 +45,9 @@ export async function migrate(tables: Tables): Promise<string[]> {
 
 async function migrateLocked(trx: Transaction<DB>, schema: string): Promise<string[]> {
   await setLockTimeout(trx, WAIT_FOR_PEERS_MS);
-  await sql`select pg_advisory_xact_lock(hashtextextended(${`pi-session-postgres ${schema}`}, 0))`.execute(trx);
+  await sql`select pg_advisory_xact_lock(hashtextextended(${`pi-session-postgres ${schema}`}, 0))`.execute(
+    trx,
+  );
   await setLockTimeout(trx, WAIT_FOR_TABLES_MS);
   const { unknown } = await migrationStatus({ db: trx, schema });
   if (unknown.length > 0) throw new DatabaseTooNewError(schema, unknown);
@@ -85,7 +87,9 @@ async function appliedMigrations(db: Kysely<DB>, schema: string): Promise<string
       where n.nspname = ${schema} and c.relname = ${MIGRATION_TABLE}
     ) as present`.execute(db);
   if (present.rows[0]?.present !== true) return [];
-  const applied = await sql<{ name: string }>`select name from ${table} order by name collate "C"`.execute(db);
+  const applied = await sql<{ name: string }>`select name from ${table} order by name collate "C"`.execute(
+    db,
+  );
   return applied.rows.map(({ name }) => name);
 }
 

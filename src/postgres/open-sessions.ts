@@ -24,7 +24,9 @@ export class OpenSessions {
 
   /** Lets nothing more in, closes every session, then runs `afterwards`. */
   close(context: Context, afterwards: () => Promise<void>): Promise<void> {
-    this.#closing ??= Promise.all([...this.#sessions].map((session) => session.close(context))).then(afterwards);
+    this.#closing ??= Promise.all([...this.#sessions].map((session) => session.close(context))).then(
+      afterwards,
+    );
     return this.#closing;
   }
 }

@@ -80,7 +80,11 @@ function guard(client: pg.PoolClient): PostgresPoolClient {
   return {
     ...(processID === undefined ? {} : { processID }),
     query: ((text: string, values: unknown[]) =>
-      client.query({ text, values, types: WIRE_TYPES } as pg.QueryConfig)) as unknown as PostgresPoolClient["query"],
+      client.query({
+        text,
+        values,
+        types: WIRE_TYPES,
+      } as pg.QueryConfig)) as unknown as PostgresPoolClient["query"],
     release: (destroy?: boolean) => client.release(destroy),
   };
 }

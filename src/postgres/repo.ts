@@ -8,7 +8,12 @@ import { deleteSession } from "./delete-session.ts";
 import { DatabaseClosedError } from "./errors.ts";
 import { forkSession } from "./fork-session.ts";
 import { PgSessionImporter, type SessionImporter } from "./import-session.ts";
-import { listSessions, type PgSessionListOptions, type SessionSummary, summarizeSessions } from "./list-sessions.ts";
+import {
+  listSessions,
+  type PgSessionListOptions,
+  type SessionSummary,
+  summarizeSessions,
+} from "./list-sessions.ts";
 import type { OpenSessions } from "./open-sessions.ts";
 import type { SessionKey } from "./session-key.ts";
 import { newHead, type PgSessionMetadata, readSession, type SessionHead } from "./session-row.ts";
@@ -20,6 +25,10 @@ export interface PgSessionCreateOptions extends SessionCreateOptions {
   cwd?: string;
 }
 
+/** `void` lets a repository stand where a plain `SessionRepo` is asked for, whose `list` takes no options. */
+// biome-ignore lint/suspicious/noConfusingVoidType: it is the contract's own default
+type ListOptions = PgSessionListOptions | void;
+
 export type PgSession = StorageBackedSession<PgSessionMetadata>;
 
 /**
@@ -27,7 +36,7 @@ export type PgSession = StorageBackedSession<PgSessionMetadata>;
  *
  * A repository holds a session open at most once; other repositories and other processes may have it open too.
  */
-export class PgSessionRepo implements SessionRepo<PgSessionMetadata, PgSessionCreateOptions, PgSessionListOptions> {
+export class PgSessionRepo implements SessionRepo<PgSessionMetadata, PgSessionCreateOptions, ListOptions> {
   /** Stores whole archives. */
   readonly importer: SessionImporter;
   readonly #tables: Tables;
@@ -89,7 +98,7 @@ export class PgSessionRepo implements SessionRepo<PgSessionMetadata, PgSessionCr
   }
 
   /** All sessions of the tenant, newest first. */
-  async list(options: PgSessionListOptions | undefined, context: Context): Promise<PgSessionMetadata[]> {
+  async list(options: ListOptions | undefined, context: Context): Promise<PgSessionMetadata[]> {
     this.#assertOpen();
     return listSessions(this.#tables, this.#tenantId, options ?? {}, context);
   }
@@ -133,7 +142,9 @@ export class PgSessionRepo implements SessionRepo<PgSessionMetadata, PgSessionCr
 
   /** Closes the sessions that are open here. */
   close(context: Context): Promise<void> {
-    this.#closing ??= Promise.all([...this.#open.values()].map(({ session }) => session.close(context))).then(() => {});
+    this.#closing ??= Promise.all([...this.#open.values()].map(({ session }) => session.close(context))).then(
+      () => {},
+    );
     return this.#closing;
   }
 

@@ -4,8 +4,8 @@ import type { Entry, EntryStructure } from "../contract/entry.ts";
 import { UnknownEntryError } from "../contract/errors.ts";
 import type { StorageBranchScan } from "../contract/storage.ts";
 import { withPath } from "./branch-path.ts";
-import { entryOf, STRUCTURE_COLUMNS, type StructureRow, structureOf } from "./entry-columns.ts";
 import { scanLimit, seqBound } from "./entries.ts";
+import { entryOf, STRUCTURE_COLUMNS, type StructureRow, structureOf } from "./entry-columns.ts";
 import type { DB } from "./schema.generated.ts";
 import type { SessionKey } from "./session-key.ts";
 import { read, type Tables } from "./transaction.ts";
@@ -58,29 +58,10 @@ function branchStatement(
   const isOldestFirst = query.order === "oldestFirst";
   const hasStop = query.stopAtId !== undefined || query.stopAtType !== undefined;
   const limit = scanLimit(query.limit);
-  return withPath(db, { tenantId, sessionId }, query.start)
-    .with("stop", (cte) =>
-      cte
-        .selectFrom("path")
-        .innerJoin("entries as node", (join) =>
-          join
-            .on("node.tenant_id", "=", tenantId)
-            .on("node.session_id", "=", sessionId)
-            .onRef("node.run", "=", "path.run")
-            .onRef("node.seq", "<=", "path.upto"),
-        )
-        .select((eb) => (isOldestFirst ? eb.fn.min("node.seq") : eb.fn.max("node.seq")).as("seq"))
-        .where((eb) =>
-          eb.or([
-            ...(query.stopAtId === undefined ? [] : [eb("node.entry_id", "=", query.stopAtId)]),
-            ...(query.stopAtType === undefined ? [] : [eb("node.type", "=", query.stopAtType)]),
-          ]),
-        ),
-    )
-    .selectFrom(sql<{ one: number }>`(select 1)`.as<"outcome">(sql`outcome(one)`))
-    .leftJoin(
-      (eb) =>
-        eb
+  return (
+    withPath(db, { tenantId, sessionId }, query.start)
+      .with("stop", (cte) =>
+        cte
           .selectFrom("path")
           .innerJoin("entries as node", (join) =>
             join
@@ -89,26 +70,47 @@ function branchStatement(
               .onRef("node.run", "=", "path.run")
               .onRef("node.seq", "<=", "path.upto"),
           )
-          .select(STRUCTURE_COLUMNS.map((column) => `node.${column}` as const))
-          .$if(withPayload, (found) => found.select("node.payload"))
-          .$if(hasStop, (found) => found.where(isOldestFirst ? UP_TO_STOP : DOWN_TO_STOP))
-          .$if(query.cursor !== undefined, (found) =>
-            found.where("node.seq", isOldestFirst ? ">" : "<", seqBound(query.cursor?.seq)),
-          )
-          .$if(query.type !== undefined, (found) => found.where("node.type", "=", query.type as string))
-          .$if(query.customType !== undefined, (found) =>
-            found.where("node.custom_type", "=", query.customType as string),
-          )
-          .orderBy("node.seq", isOldestFirst ? "asc" : "desc")
-          .$if(limit !== undefined, (found) => found.limit(limit as number))
-          .as("found"),
-      (join) => join.onTrue(),
-    )
-    .select(sql<boolean>`exists (select from path)`.as("known"))
-    .select(STRUCTURE_COLUMNS.map((column) => `found.${column}` as const))
-    // Cast outside of the limit, so that only what is returned is read from storage.
-    .$if(withPayload, (rows) => rows.select(sql<string>`found.payload::text`.as("payload")))
-    .orderBy("found.seq", isOldestFirst ? "asc" : "desc");
+          .select((eb) => (isOldestFirst ? eb.fn.min("node.seq") : eb.fn.max("node.seq")).as("seq"))
+          .where((eb) =>
+            eb.or([
+              ...(query.stopAtId === undefined ? [] : [eb("node.entry_id", "=", query.stopAtId)]),
+              ...(query.stopAtType === undefined ? [] : [eb("node.type", "=", query.stopAtType)]),
+            ]),
+          ),
+      )
+      .selectFrom(sql<{ one: number }>`(select 1)`.as<"outcome">(sql`outcome(one)`))
+      .leftJoin(
+        (eb) =>
+          eb
+            .selectFrom("path")
+            .innerJoin("entries as node", (join) =>
+              join
+                .on("node.tenant_id", "=", tenantId)
+                .on("node.session_id", "=", sessionId)
+                .onRef("node.run", "=", "path.run")
+                .onRef("node.seq", "<=", "path.upto"),
+            )
+            .select(STRUCTURE_COLUMNS.map((column) => `node.${column}` as const))
+            .$if(withPayload, (found) => found.select("node.payload"))
+            .$if(hasStop, (found) => found.where(isOldestFirst ? UP_TO_STOP : DOWN_TO_STOP))
+            .$if(query.cursor !== undefined, (found) =>
+              found.where("node.seq", isOldestFirst ? ">" : "<", seqBound(query.cursor?.seq)),
+            )
+            .$if(query.type !== undefined, (found) => found.where("node.type", "=", query.type as string))
+            .$if(query.customType !== undefined, (found) =>
+              found.where("node.custom_type", "=", query.customType as string),
+            )
+            .orderBy("node.seq", isOldestFirst ? "asc" : "desc")
+            .$if(limit !== undefined, (found) => found.limit(limit as number))
+            .as("found"),
+        (join) => join.onTrue(),
+      )
+      .select(sql<boolean>`exists (select from path)`.as("known"))
+      .select(STRUCTURE_COLUMNS.map((column) => `found.${column}` as const))
+      // Cast outside of the limit, so that only what is returned is read from storage.
+      .$if(withPayload, (rows) => rows.select(sql<string>`found.payload::text`.as("payload")))
+      .orderBy("found.seq", isOldestFirst ? "asc" : "desc")
+  );
 }
 
 const UP_TO_STOP = sql<boolean>`node.seq <= coalesce((select seq from stop), node.seq)`;

@@ -4,7 +4,13 @@ import type { Entry, EntryStructure } from "../contract/entry.ts";
 import { SessionClosedError } from "../contract/errors.ts";
 import type { EntryScan, Storage, StorageBranchScan, UsageScan } from "../contract/storage.ts";
 import type { SessionStats } from "../contract/usage.ts";
-import { assertWrites, type CommitResult, placeWrites, type UsageRow, type Write } from "../contract/write.ts";
+import {
+  assertWrites,
+  type CommitResult,
+  placeWrites,
+  type UsageRow,
+  type Write,
+} from "../contract/write.ts";
 import { Admission } from "../session/admission.ts";
 import { advanceSession, type Overtaken } from "./commit.ts";
 import { getEntries, scanEntries } from "./entries.ts";

@@ -1,7 +1,12 @@
 import { sql } from "kysely";
 import { BACKGROUND_CONTEXT } from "../contract/context.ts";
 import { assertText, TEXT_LIMITS } from "../contract/text.ts";
-import { DatabaseNotMigratedError, DatabaseTooNewError, TenantExistsError, TenantNotFoundError } from "./errors.ts";
+import {
+  DatabaseNotMigratedError,
+  DatabaseTooNewError,
+  TenantExistsError,
+  TenantNotFoundError,
+} from "./errors.ts";
 import { migrationStatus } from "./migrations.ts";
 import { read, serializable, type Tables } from "./transaction.ts";
 

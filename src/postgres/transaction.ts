@@ -64,7 +64,10 @@ export async function serializable<T>(
   }
 }
 
-async function attemptSerializable<T>(tables: Tables, work: (trx: Transaction<DB>) => Promise<T>): Promise<T> {
+async function attemptSerializable<T>(
+  tables: Tables,
+  work: (trx: Transaction<DB>) => Promise<T>,
+): Promise<T> {
   let isCommitting = false;
   try {
     return await tables.db
@@ -87,5 +90,7 @@ function retryDelayMs(attempt: number): number {
 }
 
 function abortReason(signal: AbortSignal): unknown {
-  return signal.reason instanceof Error ? signal.reason : new DOMException("The operation was aborted", "AbortError");
+  return signal.reason instanceof Error
+    ? signal.reason
+    : new DOMException("The operation was aborted", "AbortError");
 }

@@ -77,7 +77,9 @@ export async function readList<T>(
       .where(isSession(key))
       .where("namespace", "=", address.namespace)
       .where("key", "=", address.key)
-      .$if(cursor !== undefined, (scan) => scan.where("seq", order === "asc" ? ">" : "<", seqBound(cursor?.seq)))
+      .$if(cursor !== undefined, (scan) =>
+        scan.where("seq", order === "asc" ? ">" : "<", seqBound(cursor?.seq)),
+      )
       .orderBy("seq", order)
       .limit(limit)
       .execute(queryOptions),

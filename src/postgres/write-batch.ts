@@ -150,7 +150,8 @@ class Chains {
       parent.hasChild = true;
       return { chain: parent.chain, joins: parent.joins };
     }
-    if (parentId === null || parent !== undefined || this.#outside.has(parentId)) return { chain: seq, joins: null };
+    if (parentId === null || parent !== undefined || this.#outside.has(parentId))
+      return { chain: seq, joins: null };
     this.#outside.add(parentId);
     return { chain: seq, joins: parentId };
   }

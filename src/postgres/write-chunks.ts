@@ -4,5 +4,6 @@ import type { CommittedWrite } from "../contract/write.ts";
 const MAX_WRITES = 5_000;
 
 export function* chunkWrites(writes: readonly CommittedWrite[]): Generator<readonly CommittedWrite[]> {
-  for (let start = 0; start < writes.length; start += MAX_WRITES) yield writes.slice(start, start + MAX_WRITES);
+  for (let start = 0; start < writes.length; start += MAX_WRITES)
+    yield writes.slice(start, start + MAX_WRITES);
 }

@@ -40,6 +40,9 @@ export class StorageBranch implements Branch {
   }
 
   appendCustomEntry(customType: string, data: JsonValue | undefined, context: Context): Promise<string> {
-    return this.#host.append({ type: "custom", customType, ...(data === undefined ? {} : { data }) }, context);
+    return this.#host.append(
+      { type: "custom", customType, ...(data === undefined ? {} : { data }) },
+      context,
+    );
   }
 }

@@ -24,7 +24,9 @@ export async function buildSessionContext(
   const messages: AgentMessage[] = [];
   for (const entry of sinceLastCompaction(path)) {
     const projected =
-      entry.type === "custom" ? await projectors.get(entry.customType)?.(entry, context) : contextMessages(entry);
+      entry.type === "custom"
+        ? await projectors.get(entry.customType)?.(entry, context)
+        : contextMessages(entry);
     messages.push(...(projected ?? []));
   }
   return messages;
