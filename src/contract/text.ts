@@ -35,6 +35,21 @@ export function assertText(what: string, text: string, limits: { maxBytes: numbe
   }
 }
 
+/** @throws InvalidTextError */
+export function assertEntryId(what: string, id: string): void {
+  assertText(what, id, { maxBytes: TEXT_LIMITS.id, empty: true });
+}
+
+/** @throws InvalidTextError */
+export function assertCustomType(customType: string): void {
+  assertText("custom type", customType, { maxBytes: TEXT_LIMITS.customType, empty: true });
+}
+
+/** @throws InvalidTextError */
+export function assertSessionId(what: string, id: string): void {
+  assertText(what, id, { maxBytes: TEXT_LIMITS.sessionId, empty: false });
+}
+
 /** The nearest text that a `text` column can hold: U+FFFD stands for a NUL or a lone surrogate. */
 export function storableText(text: string): string {
   return text.toWellFormed().replaceAll("\0", "\ufffd");

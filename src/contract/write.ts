@@ -1,8 +1,8 @@
 import { type Address, assertAddress, type Value, type ValueList } from "./address.ts";
 import type { Entry, NewEntry } from "./entry.ts";
-import { DuplicateIdError, InvalidWriteError, MissingParentError } from "./errors.ts";
+import { DuplicateIdError, InvalidWriteError } from "./errors.ts";
 import type { JsonValue } from "./json.ts";
-import { assertText, TEXT_LIMITS } from "./text.ts";
+import { assertCustomType, assertEntryId, assertText, TEXT_LIMITS } from "./text.ts";
 import { assertUsage, type SessionStats, type Usage } from "./usage.ts";
 
 /** One change of a session; several make a commit. */
@@ -121,29 +121,22 @@ export function placeWrites(writes: readonly Write[], firstSeq: number, timestam
 }
 
 /**
- * Checks all that can be known without the session: texts, usage, ids that occur twice, parents that come later.
- * The first offending write decides.
+ * Checks all that can be known without the session: texts, usage, ids that occur twice.
+ * The first offending write decides. Whether parents exist is for the session to say.
  *
- * @throws InvalidTextError, InvalidUsageError, InvalidWriteError, DuplicateIdError, MissingParentError
+ * @throws InvalidTextError, InvalidUsageError, InvalidWriteError, DuplicateIdError
  */
 export function assertWrites(writes: readonly Write[]): void {
-  const entryIndex = new Map<string, number>();
-  writes.forEach((write, index) => {
-    if (write?.kind === "entry" && !entryIndex.has(write.entry.id)) entryIndex.set(write.entry.id, index);
-  });
   const taken = new Set<string>();
   writes.forEach((write, index) => {
     switch (write?.kind) {
       case "entry":
         assertEntry(write.entry, index);
         assertUnused(write.entry.id, taken);
-        assertParentComesFirst(write.entry.parentId, index, entryIndex);
         return;
       case "usage":
         assertText("usage id", write.row.id, { maxBytes: TEXT_LIMITS.id, empty: true });
-        if (write.row.entryId !== undefined) {
-          assertText("entry id of a usage row", write.row.entryId, { maxBytes: TEXT_LIMITS.id, empty: true });
-        }
+        if (write.row.entryId !== undefined) assertEntryId("entry id of a usage row", write.row.entryId);
         assertUsage(write.row.id, write.row.usage);
         assertUnused(write.row.id, taken);
         return;
@@ -161,10 +154,8 @@ export function assertWrites(writes: readonly Write[]): void {
 const ENTRY_TYPES: ReadonlySet<string> = new Set(["message", "compaction", "branch_summary", "custom"]);
 
 function assertEntry(entry: NewEntry, index: number): void {
-  assertText("entry id", entry.id, { maxBytes: TEXT_LIMITS.id, empty: true });
-  if (entry.parentId !== null) {
-    assertText("parent id", entry.parentId, { maxBytes: TEXT_LIMITS.id, empty: true });
-  }
+  assertEntryId("entry id", entry.id);
+  if (entry.parentId !== null) assertEntryId("parent id", entry.parentId);
   if (!ENTRY_TYPES.has(entry.type)) {
     throw new InvalidWriteError(
       index,
@@ -172,24 +163,12 @@ function assertEntry(entry: NewEntry, index: number): void {
       `use one of ${[...ENTRY_TYPES].join(", ")}`,
     );
   }
-  if (entry.customType !== undefined) {
-    assertText("custom type", entry.customType, { maxBytes: TEXT_LIMITS.customType, empty: true });
-  }
+  if (entry.customType !== undefined) assertCustomType(entry.customType);
 }
 
 function assertUnused(id: string, taken: Set<string>): void {
   if (taken.has(id)) throw new DuplicateIdError(id);
   taken.add(id);
-}
-
-function assertParentComesFirst(
-  parentId: string | null,
-  index: number,
-  entryIndex: Map<string, number>,
-): void {
-  if (parentId === null) return;
-  const parentIndex = entryIndex.get(parentId);
-  if (parentIndex !== undefined && parentIndex >= index) throw new MissingParentError(parentId);
 }
 
 function assertOperation(write: ValueWrite | ListWrite, index: number): void {

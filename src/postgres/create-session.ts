@@ -1,7 +1,7 @@
 import type { Kysely } from "kysely";
 import { SessionExistsError } from "../contract/errors.ts";
 import { STORAGE_VERSION } from "../contract/storage.ts";
-import { assertText, TEXT_LIMITS } from "../contract/text.ts";
+import { assertSessionId, assertText, TEXT_LIMITS } from "../contract/text.ts";
 import type { DB } from "./schema.generated.ts";
 import { keyColumns, type SessionKey } from "./session-key.ts";
 import {
@@ -54,16 +54,11 @@ export async function createSession(
 }
 
 /** @throws InvalidTextError */
-export function assertNewSession({ id, parentSessionId, cwd, legacyParentSessionPath }: NewSession): void {
+function assertNewSession({ id, parentSessionId, cwd, legacyParentSessionPath }: NewSession): void {
   assertSessionId("session id", id);
   if (parentSessionId !== undefined) assertSessionId("parent session id", parentSessionId);
   if (cwd !== undefined) assertText("working directory", cwd, { maxBytes: TEXT_LIMITS.cwd, empty: true });
   if (legacyParentSessionPath !== undefined) {
     assertText("parent session path", legacyParentSessionPath, { maxBytes: TEXT_LIMITS.path, empty: true });
   }
-}
-
-/** @throws InvalidTextError */
-export function assertSessionId(what: string, id: string): void {
-  assertText(what, id, { maxBytes: TEXT_LIMITS.sessionId, empty: false });
 }

@@ -2,7 +2,7 @@ import { sql } from "kysely";
 import type { Context } from "../contract/context.ts";
 import type { Entry } from "../contract/entry.ts";
 import type { EntryScan } from "../contract/storage.ts";
-import { assertText, TEXT_LIMITS } from "../contract/text.ts";
+import { assertCustomType, assertEntryId } from "../contract/text.ts";
 import { entryOf, STRUCTURE_COLUMNS } from "./entry-columns.ts";
 import type { SessionKey } from "./session-key.ts";
 import { isSession } from "./session-row.ts";
@@ -17,7 +17,7 @@ export async function getEntries(
   ids: readonly string[],
   context: Context,
 ): Promise<Map<string, Entry>> {
-  for (const id of ids) assertText("entry id", id, { maxBytes: TEXT_LIMITS.id, empty: true });
+  for (const id of ids) assertEntryId("entry id", id);
   const rows = await read(tables, context, (db, options) =>
     db
       .selectFrom("entries")
@@ -31,12 +31,14 @@ export async function getEntries(
   return new Map(ids.flatMap((id) => (found.has(id) ? [[id, found.get(id) as Entry]] : [])));
 }
 
+/** @throws InvalidTextError */
 export async function scanEntries(
   tables: Tables,
   key: SessionKey,
   query: EntryScan,
   context: Context,
 ): Promise<Entry[]> {
+  if (query.customType !== undefined) assertCustomType(query.customType);
   const limit = scanLimit(query.limit);
   const rows = await read(tables, context, (db, options) =>
     db

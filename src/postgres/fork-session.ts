@@ -1,9 +1,10 @@
 import { type ExpressionBuilder, expressionBuilder, sql, type Transaction } from "kysely";
-import { branchTip, laneConfig, laneState } from "../contract/address.ts";
+import { assertAddress, branchTip, laneConfig, laneState } from "../contract/address.ts";
 import type { Context } from "../contract/context.ts";
 import { ForkError, SessionNotFoundError } from "../contract/errors.ts";
 import { idleLaneState } from "../contract/lane.ts";
 import type { ForkOptions } from "../contract/session.ts";
+import { assertEntryId } from "../contract/text.ts";
 import { emptyUsage } from "../contract/usage.ts";
 import { FORK_POLICY } from "../session/fork-policy.ts";
 import { withPath } from "./branch-path.ts";
@@ -102,6 +103,8 @@ async function selectBranch(
   options: Extract<ForkOptions, { scope: "branch" }>,
 ): Promise<CopiedBranch> {
   const { branch } = options;
+  assertAddress(tip, branch);
+  if (options.entryId !== undefined) assertEntryId("entry id", options.entryId);
   const { sessionId } = source;
   const refuse = (problem: string, remedy: string) => new ForkError(sessionId, problem, remedy);
   const current = await laneValues(trx, source, branch);
@@ -138,13 +141,12 @@ async function laneValues(
     .where("namespace", "in", [tip, config, state])
     .where("key", "=", branch)
     .execute();
-  const valueOf = (namespace: string) => rows.find((row) => row.namespace === namespace)?.value;
-  const tipText = valueOf(branchTip(branch).namespace);
+  const textOf = (namespace: string) => rows.find((row) => row.namespace === namespace)?.value;
+  const tipText = textOf(branchTip(branch).namespace);
   return {
     tip: tipText === undefined ? undefined : JSON.parse(tipText),
     isLane:
-      valueOf(laneConfig(branch).namespace) !== undefined &&
-      valueOf(laneState(branch).namespace) !== undefined,
+      textOf(laneConfig(branch).namespace) !== undefined && textOf(laneState(branch).namespace) !== undefined,
   };
 }
 

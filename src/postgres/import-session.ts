@@ -1,9 +1,10 @@
 import type { Context } from "../contract/context.ts";
 import { SessionExistsError } from "../contract/errors.ts";
+import { assertSessionId } from "../contract/text.ts";
 import type { SessionStats } from "../contract/usage.ts";
 import type { CommittedWrite } from "../contract/write.ts";
 import { advanceSession } from "./commit.ts";
-import { assertSessionId, createSession, type NewSession } from "./create-session.ts";
+import { createSession, type NewSession } from "./create-session.ts";
 import { keyColumns } from "./session-key.ts";
 import { newHead } from "./session-row.ts";
 import { read, serializable, type Tables } from "./transaction.ts";

@@ -1,4 +1,5 @@
 import type { Context } from "../contract/context.ts";
+import { assertText, TEXT_LIMITS } from "../contract/text.ts";
 import type { SessionStats } from "../contract/usage.ts";
 import {
   METADATA_COLUMNS,
@@ -32,6 +33,7 @@ export async function listSessions(
   options: PgSessionListOptions,
   context: Context,
 ): Promise<PgSessionMetadata[]> {
+  assertListOptions(options);
   const rows = await read(tables, context, (db, queryOptions) =>
     db
       .selectFrom("sessions")
@@ -52,6 +54,7 @@ export async function summarizeSessions(
   options: PgSessionListOptions,
   context: Context,
 ): Promise<SessionSummary[]> {
+  assertListOptions(options);
   const rows = await read(tables, context, (db, queryOptions) =>
     db
       .selectFrom("sessions")
@@ -69,4 +72,9 @@ export async function summarizeSessions(
     modifiedAt: row.modified_at,
     stats: statsOf(row),
   }));
+}
+
+/** @throws InvalidTextError */
+function assertListOptions({ cwd }: PgSessionListOptions): void {
+  if (cwd !== undefined) assertText("working directory", cwd, { maxBytes: TEXT_LIMITS.cwd, empty: true });
 }

@@ -2,6 +2,7 @@ import type { Context } from "../contract/context.ts";
 import { SessionExistsError, SessionOpenError, SessionVersionError } from "../contract/errors.ts";
 import type { ForkOptions, SessionCreateOptions, SessionRepo } from "../contract/session.ts";
 import { STORAGE_VERSION } from "../contract/storage.ts";
+import { assertSessionId } from "../contract/text.ts";
 import { StorageBackedSession, UUID_V7_IDS } from "../session/session.ts";
 import { createSession } from "./create-session.ts";
 import { deleteSession } from "./delete-session.ts";
@@ -194,7 +195,9 @@ export class PgSessionRepo implements SessionRepo<PgSessionMetadata, PgSessionCr
     return session;
   }
 
+  /** @throws InvalidTextError */
   #key(sessionId: string): SessionKey {
+    assertSessionId("session id", sessionId);
     return { tenantId: this.#tenantId, sessionId };
   }
 

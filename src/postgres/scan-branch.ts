@@ -3,6 +3,7 @@ import type { Context } from "../contract/context.ts";
 import type { Entry, EntryStructure } from "../contract/entry.ts";
 import { UnknownEntryError } from "../contract/errors.ts";
 import type { StorageBranchScan } from "../contract/storage.ts";
+import { assertCustomType, assertEntryId } from "../contract/text.ts";
 import { withPath } from "./branch-path.ts";
 import { scanLimit, seqBound } from "./entries.ts";
 import { entryOf, STRUCTURE_COLUMNS, type StructureRow, structureOf } from "./entry-columns.ts";
@@ -10,13 +11,14 @@ import type { DB } from "./schema.generated.ts";
 import type { SessionKey } from "./session-key.ts";
 import { read, type Tables } from "./transaction.ts";
 
-/** @throws UnknownEntryError when the start is no entry of the session */
+/** @throws UnknownEntryError when the start is no entry of the session, InvalidTextError */
 export async function scanBranch(
   tables: Tables,
   key: SessionKey,
   query: StorageBranchScan,
   context: Context,
 ): Promise<Entry[]> {
+  assertScan(query);
   const rows = await read(tables, context, (db, options) =>
     branchStatement(db, key, query, { withPayload: true }).execute(options),
   );
@@ -30,10 +32,18 @@ export async function scanBranchStructure(
   query: StorageBranchScan,
   context: Context,
 ): Promise<EntryStructure[]> {
+  assertScan(query);
   const rows = await read(tables, context, (db, options) =>
     branchStatement(db, key, query, { withPayload: false }).execute(options),
   );
   return pathOf(rows, query.start).map(structureOf);
+}
+
+/** @throws InvalidTextError */
+function assertScan({ start, stopAtId, customType }: StorageBranchScan): void {
+  assertEntryId("start of the branch scan", start);
+  if (stopAtId !== undefined) assertEntryId("stop of the branch scan", stopAtId);
+  if (customType !== undefined) assertCustomType(customType);
 }
 
 /** The statement returns one row without an entry where the path, after stop and filters, is empty. */
