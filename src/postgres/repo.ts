@@ -83,6 +83,17 @@ export class PgSessionRepo implements SessionRepo<PgSessionMetadata, PgSessionCr
   }
 
   /**
+   * Opens a session for code that works on {@link Storage} itself. The repository does not track it.
+   *
+   * @throws SessionNotFoundError, SessionVersionError
+   */
+  async openStorage({ id }: Pick<PgSessionMetadata, "id">, context: Context): Promise<PgStorage> {
+    this.#assertOpen();
+    const { head } = await this.#read(id, context);
+    return new PgStorage(this.#tables, this.#key(id), head);
+  }
+
+  /**
    * Opens a session by the `id` of its metadata.
    *
    * @throws SessionNotFoundError, SessionOpenError, SessionVersionError
@@ -90,11 +101,8 @@ export class PgSessionRepo implements SessionRepo<PgSessionMetadata, PgSessionCr
   open(metadata: Pick<PgSessionMetadata, "id">, context: Context): Promise<PgSession> {
     const { id } = metadata;
     return this.#reserve(id, new SessionOpenError(id), async () => {
-      const stored = await readSession(this.#tables, this.#key(id), context);
-      if (stored.metadata.storageVersion > STORAGE_VERSION) {
-        throw new SessionVersionError(id, stored.metadata.storageVersion);
-      }
-      return this.#publish(stored.metadata, stored.head);
+      const { metadata: stored, head } = await this.#read(id, context);
+      return this.#publish(stored, head);
     });
   }
 
@@ -147,6 +155,13 @@ export class PgSessionRepo implements SessionRepo<PgSessionMetadata, PgSessionCr
       () => {},
     );
     return this.#closing;
+  }
+
+  async #read(id: string, context: Context): Promise<{ metadata: PgSessionMetadata; head: SessionHead }> {
+    const stored = await readSession(this.#tables, this.#key(id), context);
+    const { storageVersion } = stored.metadata;
+    if (storageVersion > STORAGE_VERSION) throw new SessionVersionError(id, storageVersion);
+    return stored;
   }
 
   #insert(
