@@ -18,6 +18,9 @@ create table {schema}.tenants (
 
 insert into {schema}.tenants (slug) values ('default');
 
+-- Indexes that share their leading columns with a primary key are created before it: on a table without
+-- statistics all of them look equally good to the planner, which then takes the one created last.
+
 -- Every commit updates its session's row. The free space keeps those updates on the row's own page
 -- and out of the indexes (HOT), so index nothing here that a commit changes.
 create table {schema}.sessions (
@@ -45,11 +48,11 @@ create table {schema}.sessions (
   total_cost_output   double precision not null,
   total_cost_cache_read double precision not null,
   total_cost_cache_write double precision not null,
-  total_cost          double precision not null,
-  primary key (tenant_id, session_id)
+  total_cost          double precision not null
 ) with (fillfactor = 80);
 
 create index sessions_by_creation on {schema}.sessions (tenant_id, created_at desc, session_id);
+alter table {schema}.sessions add primary key (tenant_id, session_id);
 
 -- The tree. Rows are never changed and go only with their session. A parent always precedes its
 -- children (the commit checks it), so no foreign key ties an entry to its parent.
@@ -70,12 +73,12 @@ create table {schema}.entries (
   model       text collate "C",         -- of an assistant message
   preview     text,                     -- start of a user message
   payload     json not null,            -- all fields that have no column
-  primary key (tenant_id, session_id, entry_id),
   foreign key (tenant_id, session_id) references {schema}.sessions on delete cascade
 );
 
 create unique index entries_by_seq on {schema}.entries (tenant_id, session_id, seq);
 create unique index entries_by_run on {schema}.entries (tenant_id, session_id, run, seq);
+alter table {schema}.entries add primary key (tenant_id, session_id, entry_id);
 
 create table {schema}.scalar_values (
   tenant_id  uuid not null,
@@ -122,11 +125,11 @@ create table {schema}.usage_ledger (
   cost_total       numeric not null,
   usage            json not null,       -- as it was handed in
   details          json,
-  primary key (tenant_id, session_id, usage_id),
   foreign key (tenant_id, session_id) references {schema}.sessions on delete cascade
 );
 
 create unique index usage_ledger_by_seq on {schema}.usage_ledger (tenant_id, session_id, seq);
+alter table {schema}.usage_ledger add primary key (tenant_id, session_id, usage_id);
 
 -- Where an imported session came from; makes a second import of the same file do nothing.
 create table {schema}.archives (

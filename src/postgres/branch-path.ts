@@ -17,18 +17,33 @@ export function withPath(db: Kysely<DB>, { tenantId, sessionId }: SessionKey, st
       .unionAll(
         cte
           .selectFrom("path")
-          .innerJoin("entries as head", (join) =>
-            join
-              .on("head.tenant_id", "=", tenantId)
-              .on("head.session_id", "=", sessionId)
-              .onRef("head.run", "=", "path.run")
-              .onRef("head.seq", "=", "path.run"),
+          // Lateral with a limit: each lookup is one probe, whatever the planner believes of the sizes. The order
+          // makes it one of the index on runs.
+          .innerJoinLateral(
+            (eb) =>
+              eb
+                .selectFrom("entries")
+                .select("parent_id")
+                .where("tenant_id", "=", tenantId)
+                .where("session_id", "=", sessionId)
+                .whereRef("entries.run", "=", "path.run")
+                .whereRef("entries.seq", ">=", "path.run")
+                .orderBy("entries.seq")
+                .limit(1)
+                .as("head"),
+            (join) => join.onTrue(),
           )
-          .innerJoin("entries as fork", (join) =>
-            join
-              .on("fork.tenant_id", "=", tenantId)
-              .on("fork.session_id", "=", sessionId)
-              .onRef("fork.entry_id", "=", "head.parent_id"),
+          .innerJoinLateral(
+            (eb) =>
+              eb
+                .selectFrom("entries")
+                .select(["entries.run", "entries.seq"])
+                .where("tenant_id", "=", tenantId)
+                .where("session_id", "=", sessionId)
+                .whereRef("entries.entry_id", "=", "head.parent_id")
+                .limit(1)
+                .as("fork"),
+            (join) => join.onTrue(),
           )
           .select(["fork.run", "fork.seq as upto"]),
       ),

@@ -56,18 +56,29 @@ function commitStatement(db: Kysely<DB>, key: SessionKey, advance: Advance, batc
       // Ids are unique among entries and usage rows together, which no index can say.
       .with("taken", (cte) =>
         cte
-          .selectFrom("entries")
-          .select("entry_id as id")
-          .where("tenant_id", "=", session.tenant_id)
-          .where("session_id", "=", session.session_id)
-          .where("entry_id", "=", sql<string>`any(${ids}::text[])`)
-          .unionAll(
-            cte
-              .selectFrom("usage_ledger")
-              .select("usage_id as id")
-              .where("tenant_id", "=", session.tenant_id)
-              .where("session_id", "=", session.session_id)
-              .where("usage_id", "=", sql<string>`any(${ids}::text[])`),
+          .selectFrom(sql<{ id: string }>`unnest(${ids}::text[])`.as<"new">(sql`new(id)`))
+          .select("new.id")
+          .where((eb) =>
+            eb.or([
+              eb.exists(
+                eb
+                  .selectFrom("entries as e")
+                  .select(sql`1`.as("one"))
+                  .where("e.tenant_id", "=", session.tenant_id)
+                  .where("e.session_id", "=", session.session_id)
+                  .whereRef("e.entry_id", "=", "new.id")
+                  .offset(ONE_PROBE),
+              ),
+              eb.exists(
+                eb
+                  .selectFrom("usage_ledger as u")
+                  .select(sql`1`.as("one"))
+                  .where("u.tenant_id", "=", session.tenant_id)
+                  .where("u.session_id", "=", session.session_id)
+                  .whereRef("u.usage_id", "=", "new.id")
+                  .offset(ONE_PROBE),
+              ),
+            ]),
           ),
       )
       // A parent's run goes on with its first child, which is the next entry of the run.
@@ -76,11 +87,17 @@ function commitStatement(db: Kysely<DB>, key: SessionKey, advance: Advance, batc
           .selectFrom(
             sql<{ id: string }>`unnest(${batch.outsideParents}::text[])`.as<"wanted">(sql`wanted(id)`),
           )
-          .leftJoin("entries as e", (join) =>
-            join
-              .on("e.tenant_id", "=", session.tenant_id)
-              .on("e.session_id", "=", session.session_id)
-              .onRef("e.entry_id", "=", "wanted.id"),
+          .leftJoinLateral(
+            (eb) =>
+              eb
+                .selectFrom("entries")
+                .select(["run", "seq"])
+                .where("tenant_id", "=", session.tenant_id)
+                .where("session_id", "=", session.session_id)
+                .whereRef("entries.entry_id", "=", "wanted.id")
+                .limit(1)
+                .as("e"),
+            (join) => join.onTrue(),
           )
           .select(["wanted.id", "e.run"])
           .select((eb) =>
@@ -92,7 +109,9 @@ function commitStatement(db: Kysely<DB>, key: SessionKey, advance: Advance, batc
                   .where("next.tenant_id", "=", session.tenant_id)
                   .where("next.session_id", "=", session.session_id)
                   .whereRef("next.run", "=", "e.run")
-                  .whereRef("next.seq", ">", "e.seq"),
+                  .whereRef("next.seq", ">", "e.seq")
+                  .orderBy("next.seq")
+                  .offset(ONE_PROBE),
               )
               .as("has_child"),
           ),
@@ -221,6 +240,9 @@ function commitStatement(db: Kysely<DB>, key: SessionKey, advance: Advance, batc
       .select(STATS_COLUMNS.map((column) => `s.${column}` as const))
   );
 }
+
+/** Keeps the planner from turning a probe per row into one pass over the whole session. */
+const ONE_PROBE = sql<number>`0`;
 
 const ENTRY_TYPES = {
   entry_id: "text",

@@ -16,6 +16,11 @@ export interface DatabaseOptions {
   schema?: string;
   /** What the server's activity view shows. Default `pi-session-postgres`. Ignored with a pool of yours. */
   applicationName?: string;
+  /**
+   * Lets the server plan each statement once per connection, which makes commits several times faster. Default
+   * true. PgBouncer in transaction mode needs version 1.21 with `max_prepared_statements`, or false here.
+   */
+  preparedStatements?: boolean;
 }
 
 /** A connection string, or a pool of yours, which is never closed here. */
@@ -35,12 +40,14 @@ const OLDEST_SERVER = 150_000;
  */
 export async function openDatabase(options: OpenDatabaseOptions | pg.Pool): Promise<Database> {
   const { schema = DEFAULT_SCHEMA, applicationName = "pi-session-postgres", ...server } = asOptions(options);
+  const { preparedStatements = true } = server;
   assertSchemaName(schema);
   const pool =
     "pool" in server
-      ? new GuardedPool(server.pool, { owned: false })
+      ? new GuardedPool(server.pool, { owned: false, preparedStatements })
       : new GuardedPool(createPool({ connectionString: server.connectionString, applicationName }), {
           owned: true,
+          preparedStatements,
         });
   const db = new Kysely<DB>({ dialect: new Dialect({ pool }) });
   const database = new Database({ db: db.withSchema(schema), schema });

@@ -1,6 +1,7 @@
 import { sql } from "kysely";
 import type { Context } from "../contract/context.ts";
 import type { Entry } from "../contract/entry.ts";
+import { InvalidOptionError } from "../contract/errors.ts";
 import type { EntryScan } from "../contract/storage.ts";
 import { assertCustomType, assertEntryId } from "../contract/text.ts";
 import { entryOf, STRUCTURE_COLUMNS } from "./entry-columns.ts";
@@ -20,10 +21,21 @@ export async function getEntries(
   for (const id of ids) assertEntryId("entry id", id);
   const rows = await read(tables, context, (db, options) =>
     db
-      .selectFrom("entries")
-      .select([...STRUCTURE_COLUMNS, PAYLOAD])
-      .where(isSession(key))
-      .where("entry_id", "=", sql<string>`any(${ids}::text[])`)
+      .selectFrom(sql<{ id: string }>`unnest(${ids}::text[])`.as<"wanted">(sql`wanted(id)`))
+      // A probe per id; a plain join may read the whole session.
+      .innerJoinLateral(
+        (eb) =>
+          eb
+            .selectFrom("entries")
+            .select([...STRUCTURE_COLUMNS, "payload"])
+            .where(isSession(key))
+            .whereRef("entry_id", "=", "wanted.id")
+            .limit(1)
+            .as("found"),
+        (join) => join.onTrue(),
+      )
+      .select(STRUCTURE_COLUMNS.map((column) => `found.${column}` as const))
+      .select(sql<string>`found.payload::text`.as("payload"))
       .execute(options),
   );
   const found = new Map(rows.map((row) => [row.entry_id, entryOf(row)]));
@@ -49,8 +61,8 @@ export async function scanEntries(
       .$if(query.customType !== undefined, (scan) =>
         scan.where("custom_type", "=", query.customType as string),
       )
-      .$if(query.fromSeq !== undefined, (scan) => scan.where("seq", ">=", seqBound(query.fromSeq)))
-      .$if(query.toSeq !== undefined, (scan) => scan.where("seq", "<=", seqBound(query.toSeq)))
+      .$if(query.fromSeq !== undefined, (scan) => scan.where("seq", ">=", seqBound("fromSeq", query.fromSeq)))
+      .$if(query.toSeq !== undefined, (scan) => scan.where("seq", "<=", seqBound("toSeq", query.toSeq)))
       .orderBy("seq", query.order === "desc" ? "desc" : "asc")
       .$if(limit !== undefined, (scan) => scan.limit(limit as number))
       .execute(options),
@@ -64,7 +76,14 @@ export function scanLimit(limit: number | undefined): number | undefined {
   return Math.min(Math.max(0, Math.trunc(limit) || 0), Number.MAX_SAFE_INTEGER);
 }
 
-/** Any number as a bound of `seq`, which is compared as `numeric` so that it cannot overflow. */
-export function seqBound(bound: number | undefined) {
-  return sql<number>`${String(bound)}::numeric`;
+/**
+ * A bound of `seq`; one beyond the safe integers means the last of them.
+ *
+ * @throws InvalidOptionError when it is no whole number
+ */
+export function seqBound(option: string, bound: number | undefined): number {
+  const clamped = Math.max(Number.MIN_SAFE_INTEGER, Math.min(Number.MAX_SAFE_INTEGER, bound ?? Number.NaN));
+  if (!Number.isSafeInteger(clamped))
+    throw new InvalidOptionError(option, bound, "pass a `seq`, a whole number");
+  return clamped;
 }

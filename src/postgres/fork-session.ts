@@ -1,4 +1,4 @@
-import { type ExpressionBuilder, expressionBuilder, sql, type Transaction } from "kysely";
+import { type ExpressionBuilder, expressionBuilder, type Kysely, sql, type Transaction } from "kysely";
 import { assertAddress, branchTip, laneConfig, laneState } from "../contract/address.ts";
 import type { Context } from "../contract/context.ts";
 import { ForkError, SessionNotFoundError } from "../contract/errors.ts";
@@ -12,7 +12,7 @@ import { createSession } from "./create-session.ts";
 import type { DB } from "./schema.generated.ts";
 import type { SessionKey } from "./session-key.ts";
 import { isSession, type PgSessionMetadata, type SessionHead } from "./session-row.ts";
-import { serializable, type Tables } from "./transaction.ts";
+import { onSnapshot, type Tables } from "./transaction.ts";
 
 export interface Fork {
   source: SessionKey;
@@ -36,7 +36,7 @@ export function forkSession(
   { source, target, options, createdAt }: Fork,
   context: Context,
 ): Promise<{ metadata: PgSessionMetadata; head: SessionHead }> {
-  return serializable(tables, context, async (trx) => {
+  return onSnapshot(tables, context, async (trx) => {
     const origin = await readOrigin(trx, source);
     await assertNoUnknownNamespace(trx, source);
     const copied = options.scope === "branch" ? await selectBranch(trx, source, options) : undefined;
@@ -182,25 +182,43 @@ async function copyEntries(
   copied: CopiedBranch | undefined,
 ): Promise<void> {
   if (copied?.tip === null) return;
-  const from = copied === undefined ? trx : withPath(trx, source, copied.tip);
-  await from
-    .insertInto("entries")
-    .columns(["tenant_id", "session_id", "run", ...COPIED_ENTRY_COLUMNS])
+  const isEntryOfSource = (eb: ExpressionBuilder<DB & { e: DB["entries"] }, "e">) =>
+    eb.and([eb("e.tenant_id", "=", source.tenantId), eb("e.session_id", "=", source.sessionId)]);
+  const columns = COPIED_ENTRY_COLUMNS.map((column) => `e.${column}` as const);
+  const insert = (into: Pick<Kysely<DB>, "insertInto">) =>
+    into.insertInto("entries").columns(["tenant_id", "session_id", ...COPIED_ENTRY_COLUMNS, "run"]);
+  if (copied === undefined) {
+    await insert(trx)
+      .expression((eb) =>
+        eb
+          .selectFrom("entries as e")
+          .select(targetColumns(target))
+          .select([...columns, "e.run"])
+          .where(isEntryOfSource),
+      )
+      .execute();
+    return;
+  }
+  await insert(withPath(trx, source, copied.tip) as unknown as Kysely<DB>)
     .expression((eb) =>
       (eb as unknown as ExpressionBuilder<DB & { path: { run: number; upto: number } }, never>)
-        .selectFrom("entries as e")
+        .selectFrom("path")
+        .innerJoinLateral(
+          (run) =>
+            run
+              .selectFrom("entries as e")
+              .select(columns)
+              .where("e.tenant_id", "=", source.tenantId)
+              .where("e.session_id", "=", source.sessionId)
+              .whereRef("e.run", "=", "path.run")
+              .whereRef("e.seq", "<=", "path.upto")
+              .orderBy("e.seq")
+              .offset(sql<number>`0`)
+              .as("e"),
+          (join) => join.onTrue(),
+        )
         .select(targetColumns(target))
-        .select(copied === undefined ? "e.run" : sql<number>`min(e.seq) over ()`.as("run"))
-        .select(COPIED_ENTRY_COLUMNS.map((column) => `e.${column}` as const))
-        .where("e.tenant_id", "=", source.tenantId)
-        .where("e.session_id", "=", source.sessionId)
-        .$if(
-          copied !== undefined,
-          (entries) =>
-            entries.innerJoin("path", (join) =>
-              join.onRef("path.run", "=", "e.run").onRef("path.upto", ">=", "e.seq"),
-            ) as never,
-        ),
+        .select([...columns, sql<number>`min(e.seq) over ()`.as("run")]),
     )
     .execute();
 }

@@ -7,7 +7,7 @@ import { advanceSession } from "./commit.ts";
 import { createSession, type NewSession } from "./create-session.ts";
 import { keyColumns } from "./session-key.ts";
 import { newHead } from "./session-row.ts";
-import { read, serializable, type Tables } from "./transaction.ts";
+import { onSnapshot, read, type Tables } from "./transaction.ts";
 import { addStats } from "./write-batch.ts";
 
 /** The file that a session was imported from. */
@@ -73,7 +73,7 @@ export class PgSessionImporter implements SessionImporter {
 
   import(session: NewSession, open: () => ImportStream, context: Context): Promise<SessionStats> {
     const key = { tenantId: this.#tenantId, sessionId: session.id };
-    return serializable(this.#tables, context, async (trx) => {
+    return onSnapshot(this.#tables, context, async (trx) => {
       await createSession(trx, key, session);
       const stream = open();
       let head = newHead();

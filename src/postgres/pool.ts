@@ -1,3 +1,4 @@
+import { createHash } from "node:crypto";
 import type { PostgresPool, PostgresPoolClient } from "kysely";
 import pg from "pg";
 import { InvalidOptionError } from "../contract/errors.ts";
@@ -45,11 +46,13 @@ export class GuardedPool implements PostgresPool {
   readonly Client = pg.Client as unknown as NonNullable<PostgresPool["Client"]>;
   readonly #pool: pg.Pool;
   readonly #owned: boolean;
+  readonly #preparedStatements: boolean;
   readonly #clients = new WeakMap<pg.PoolClient, PostgresPoolClient>();
 
-  constructor(pool: pg.Pool, { owned }: { owned: boolean }) {
+  constructor(pool: pg.Pool, { owned, preparedStatements }: { owned: boolean; preparedStatements: boolean }) {
     this.#pool = pool;
     this.#owned = owned;
+    this.#preparedStatements = preparedStatements;
     pool.on("error", ignoreLostConnection);
   }
 
@@ -62,7 +65,7 @@ export class GuardedPool implements PostgresPool {
     const known = this.#clients.get(client);
     if (known !== undefined) return known;
     client.on("error", ignoreLostConnection);
-    const guarded = guard(client);
+    const guarded = guard(client, this.#preparedStatements);
     this.#clients.set(client, guarded);
     return guarded;
   }
@@ -75,16 +78,30 @@ export class GuardedPool implements PostgresPool {
 
 function ignoreLostConnection(): void {}
 
-function guard(client: pg.PoolClient): PostgresPoolClient {
+function guard(client: pg.PoolClient, preparedStatements: boolean): PostgresPoolClient {
   const { processID } = client as unknown as { processID?: number };
+  const query = (text: string, values: unknown[]) =>
+    client.query({
+      text,
+      values,
+      types: WIRE_TYPES,
+      ...(preparedStatements && values.length > 0 ? { name: statementName(text) } : {}),
+    } as pg.QueryConfig);
   return {
     ...(processID === undefined ? {} : { processID }),
-    query: ((text: string, values: unknown[]) =>
-      client.query({
-        text,
-        values,
-        types: WIRE_TYPES,
-      } as pg.QueryConfig)) as unknown as PostgresPoolClient["query"],
+    query: query as unknown as PostgresPoolClient["query"],
     release: (destroy?: boolean) => client.release(destroy),
   };
+}
+
+const names = new Map<string, string>();
+
+/** Statements have parameters for all data, so there are few texts, and planning each once per connection pays. */
+function statementName(text: string): string {
+  let name = names.get(text);
+  if (name === undefined) {
+    name = `pi_${createHash("sha256").update(text).digest("hex").slice(0, 24)}`;
+    names.set(text, name);
+  }
+  return name;
 }

@@ -19,7 +19,7 @@ import type { OpenSessions } from "./open-sessions.ts";
 import type { SessionKey } from "./session-key.ts";
 import { newHead, type PgSessionMetadata, readSession, type SessionHead } from "./session-row.ts";
 import { PgStorage } from "./storage.ts";
-import { serializable, type Tables } from "./transaction.ts";
+import { onSnapshot, type Tables } from "./transaction.ts";
 
 export interface PgSessionCreateOptions extends SessionCreateOptions {
   /** Working directory of the agent, for listing. */
@@ -170,7 +170,7 @@ export class PgSessionRepo implements SessionRepo<PgSessionMetadata, PgSessionCr
     { cwd, parentSessionId }: PgSessionCreateOptions,
     context: Context,
   ): Promise<PgSessionMetadata> {
-    return serializable(this.#tables, context, (trx) =>
+    return onSnapshot(this.#tables, context, (trx) =>
       createSession(trx, this.#key(id), {
         id,
         createdAt,

@@ -1,4 +1,4 @@
-import { type Kysely, sql } from "kysely";
+import { type ExpressionBuilder, type Kysely, sql } from "kysely";
 import type { Context } from "../contract/context.ts";
 import type { Entry, EntryStructure } from "../contract/entry.ts";
 import { UnknownEntryError } from "../contract/errors.ts";
@@ -57,7 +57,8 @@ function pathOf<TRow extends { known: boolean; entry_id: string | null }>(
 
 /**
  * Walks from run to run: a path to the root is, of each run that it passes, everything up to the entry where
- * it left it. `seq` falls towards the root, so stop and cursor are bounds of `seq`.
+ * it left it. `seq` falls towards the root, so stop and cursor are bounds of `seq`. Each run is read by a lateral
+ * query in the order of its index, so the planner cannot choose to read the whole session.
  */
 function branchStatement(
   db: Kysely<DB>,
@@ -65,52 +66,65 @@ function branchStatement(
   query: StorageBranchScan,
   { withPayload }: { withPayload: boolean },
 ) {
+  const { cursor, type, customType, stopAtId, stopAtType } = query;
   const isOldestFirst = query.order === "oldestFirst";
-  const hasStop = query.stopAtId !== undefined || query.stopAtType !== undefined;
+  const order = isOldestFirst ? "asc" : "desc";
   const limit = scanLimit(query.limit);
+  const ofRun = (eb: ExpressionBuilder<DB & { path: Path }, "path">) =>
+    eb
+      .selectFrom("entries as node")
+      .where("node.tenant_id", "=", tenantId)
+      .where("node.session_id", "=", sessionId)
+      .whereRef("node.run", "=", "path.run")
+      .whereRef("node.seq", "<=", "path.upto");
   return (
     withPath(db, { tenantId, sessionId }, query.start)
       .with("stop", (cte) =>
         cte
           .selectFrom("path")
-          .innerJoin("entries as node", (join) =>
-            join
-              .on("node.tenant_id", "=", tenantId)
-              .on("node.session_id", "=", sessionId)
-              .onRef("node.run", "=", "path.run")
-              .onRef("node.seq", "<=", "path.upto"),
+          .innerJoinLateral(
+            (eb) =>
+              ofRun(eb)
+                .select("node.seq")
+                .where((node) =>
+                  node.or([
+                    ...(stopAtId === undefined ? [] : [node("node.entry_id", "=", stopAtId)]),
+                    ...(stopAtType === undefined ? [] : [node("node.type", "=", stopAtType)]),
+                  ]),
+                )
+                .orderBy("node.seq", order)
+                .limit(1)
+                .as("node"),
+            (join) => join.onTrue(),
           )
-          .select((eb) => (isOldestFirst ? eb.fn.min("node.seq") : eb.fn.max("node.seq")).as("seq"))
-          .where((eb) =>
-            eb.or([
-              ...(query.stopAtId === undefined ? [] : [eb("node.entry_id", "=", query.stopAtId)]),
-              ...(query.stopAtType === undefined ? [] : [eb("node.type", "=", query.stopAtType)]),
-            ]),
-          ),
+          .select((eb) => (isOldestFirst ? eb.fn.min("node.seq") : eb.fn.max("node.seq")).as("seq")),
       )
       .selectFrom(sql<{ one: number }>`(select 1)`.as<"outcome">(sql`outcome(one)`))
       .leftJoin(
         (eb) =>
           eb
             .selectFrom("path")
-            .innerJoin("entries as node", (join) =>
-              join
-                .on("node.tenant_id", "=", tenantId)
-                .on("node.session_id", "=", sessionId)
-                .onRef("node.run", "=", "path.run")
-                .onRef("node.seq", "<=", "path.upto"),
+            .innerJoinLateral(
+              (run) =>
+                ofRun(run)
+                  .select(STRUCTURE_COLUMNS.map((column) => `node.${column}` as const))
+                  .$if(withPayload, (found) => found.select("node.payload"))
+                  .where(isOldestFirst ? UP_TO_STOP : DOWN_TO_STOP)
+                  .$if(cursor !== undefined, (found) =>
+                    found.where("node.seq", isOldestFirst ? ">" : "<", seqBound("cursor", cursor?.seq)),
+                  )
+                  .$if(type !== undefined, (found) => found.where("node.type", "=", type as string))
+                  .$if(customType !== undefined, (found) =>
+                    found.where("node.custom_type", "=", customType as string),
+                  )
+                  .orderBy("node.seq", order)
+                  .$if(limit !== undefined, (found) => found.limit(limit as number))
+                  .as("node"),
+              (join) => join.onTrue(),
             )
             .select(STRUCTURE_COLUMNS.map((column) => `node.${column}` as const))
             .$if(withPayload, (found) => found.select("node.payload"))
-            .$if(hasStop, (found) => found.where(isOldestFirst ? UP_TO_STOP : DOWN_TO_STOP))
-            .$if(query.cursor !== undefined, (found) =>
-              found.where("node.seq", isOldestFirst ? ">" : "<", seqBound(query.cursor?.seq)),
-            )
-            .$if(query.type !== undefined, (found) => found.where("node.type", "=", query.type as string))
-            .$if(query.customType !== undefined, (found) =>
-              found.where("node.custom_type", "=", query.customType as string),
-            )
-            .orderBy("node.seq", isOldestFirst ? "asc" : "desc")
+            .orderBy("node.seq", order)
             .$if(limit !== undefined, (found) => found.limit(limit as number))
             .as("found"),
         (join) => join.onTrue(),
@@ -119,9 +133,14 @@ function branchStatement(
       .select(STRUCTURE_COLUMNS.map((column) => `found.${column}` as const))
       // Cast outside of the limit, so that only what is returned is read from storage.
       .$if(withPayload, (rows) => rows.select(sql<string>`found.payload::text`.as("payload")))
-      .orderBy("found.seq", isOldestFirst ? "asc" : "desc")
+      .orderBy("found.seq", order)
   );
 }
 
-const UP_TO_STOP = sql<boolean>`node.seq <= coalesce((select seq from stop), node.seq)`;
-const DOWN_TO_STOP = sql<boolean>`node.seq >= coalesce((select seq from stop), node.seq)`;
+interface Path {
+  run: number;
+  upto: number;
+}
+
+const UP_TO_STOP = sql<boolean>`node.seq <= coalesce((select seq from stop), ${sql.lit(Number.MAX_SAFE_INTEGER)})`;
+const DOWN_TO_STOP = sql<boolean>`node.seq >= coalesce((select seq from stop), 0)`;

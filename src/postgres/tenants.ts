@@ -8,7 +8,7 @@ import {
   TenantNotFoundError,
 } from "./errors.ts";
 import { migrationStatus } from "./migrations.ts";
-import { read, serializable, type Tables } from "./transaction.ts";
+import { onSnapshot, read, type Tables } from "./transaction.ts";
 
 /** The tenant that every migrated schema has. */
 export const DEFAULT_TENANT = "default";
@@ -16,7 +16,7 @@ export const DEFAULT_TENANT = "default";
 /** @throws InvalidTextError, TenantExistsError */
 export async function createTenant(tables: Tables, slug: string): Promise<void> {
   assertSlug(slug);
-  const created = await serializable(tables, BACKGROUND_CONTEXT, (trx) =>
+  const created = await onSnapshot(tables, BACKGROUND_CONTEXT, (trx) =>
     trx
       .insertInto("tenants")
       .values({ slug })

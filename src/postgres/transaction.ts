@@ -1,11 +1,12 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import type { AbortableQueryOptions, Kysely, Transaction } from "kysely";
+import type { AbortableQueryOptions, IsolationLevel, Kysely, Transaction } from "kysely";
 import type { Context } from "../contract/context.ts";
 import { CommitContentionError, CommitOutcomeUnknownError } from "./errors.ts";
 import { isConnectionLoss, isRetryable, typedFailure } from "./failure.ts";
 import type { DB } from "./schema.generated.ts";
 
-/** The tables of one schema on one server: every statement goes through {@link read} or {@link serializable}. */
+/** The tables of one schema on one server: every statement goes through {@link read}, {@link serializable} or
+ * {@link onSnapshot}. */
 export interface Tables {
   readonly db: Kysely<DB>;
   readonly schema: string;
@@ -47,15 +48,30 @@ export async function read<T>(
  * @throws CommitContentionError after too many attempts
  * @throws CommitOutcomeUnknownError when the connection broke while the commit was under way
  */
-export async function serializable<T>(
+export function serializable<T>(tables: Tables, context: Context, work: Work<T>): Promise<T> {
+  return repeated(tables, context, "serializable", work);
+}
+
+/**
+ * The same on one snapshot (REPEATABLE READ), for work on whole sessions that decides nothing by what it reads:
+ * SERIALIZABLE would make it fail as long as anybody commits.
+ */
+export function onSnapshot<T>(tables: Tables, context: Context, work: Work<T>): Promise<T> {
+  return repeated(tables, context, "repeatable read", work);
+}
+
+type Work<T> = (trx: Transaction<DB>) => Promise<T>;
+
+async function repeated<T>(
   tables: Tables,
   context: Context,
-  work: (trx: Transaction<DB>) => Promise<T>,
+  isolationLevel: IsolationLevel,
+  work: Work<T>,
 ): Promise<T> {
   for (let attempt = 1; ; attempt++) {
     assertNotAborted(context);
     try {
-      return await attemptSerializable(tables, work);
+      return await attemptOnce(tables, isolationLevel, work);
     } catch (error) {
       if (!isRetryable(error)) throw typedFailure(error, tables.schema);
       if (attempt === MAX_ATTEMPTS) throw new CommitContentionError(attempt, { cause: error });
@@ -64,15 +80,12 @@ export async function serializable<T>(
   }
 }
 
-async function attemptSerializable<T>(
-  tables: Tables,
-  work: (trx: Transaction<DB>) => Promise<T>,
-): Promise<T> {
+async function attemptOnce<T>(tables: Tables, isolationLevel: IsolationLevel, work: Work<T>): Promise<T> {
   let isCommitting = false;
   try {
     return await tables.db
       .transaction()
-      .setIsolationLevel("serializable")
+      .setIsolationLevel(isolationLevel)
       .execute(async (trx) => {
         const result = await work(trx);
         isCommitting = true;

@@ -20,8 +20,8 @@ export async function scanUsage(
       .select(["usage_id", "seq", "entry_id", "adjustment"])
       .select([sql<string>`usage::text`.as("usage"), sql<string | null>`details::text`.as("details")])
       .where(isSession(key))
-      .$if(query.fromSeq !== undefined, (scan) => scan.where("seq", ">=", seqBound(query.fromSeq)))
-      .$if(query.toSeq !== undefined, (scan) => scan.where("seq", "<=", seqBound(query.toSeq)))
+      .$if(query.fromSeq !== undefined, (scan) => scan.where("seq", ">=", seqBound("fromSeq", query.fromSeq)))
+      .$if(query.toSeq !== undefined, (scan) => scan.where("seq", "<=", seqBound("toSeq", query.toSeq)))
       .orderBy("seq", query.order === "desc" ? "desc" : "asc")
       .$if(limit !== undefined, (scan) => scan.limit(limit as number))
       .execute(options),

@@ -78,7 +78,7 @@ export async function readList<T>(
       .where("namespace", "=", address.namespace)
       .where("key", "=", address.key)
       .$if(cursor !== undefined, (scan) =>
-        scan.where("seq", order === "asc" ? ">" : "<", seqBound(cursor?.seq)),
+        scan.where("seq", order === "asc" ? ">" : "<", seqBound("cursor", cursor?.seq)),
       )
       .orderBy("seq", order)
       .limit(limit)
