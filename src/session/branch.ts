@@ -1,10 +1,14 @@
 import type { Context } from "../contract/context.ts";
-import type { Entry } from "../contract/entry.ts";
+import type { Entry, NewEntry } from "../contract/entry.ts";
 import type { JsonValue } from "../contract/json.ts";
 import type { AgentMessage } from "../contract/message.ts";
 import type { Branch } from "../contract/session.ts";
 import type { BranchScan, StorageBranchScan } from "../contract/storage.ts";
-import { type BranchNode, limitToOne } from "./session.ts";
+
+/** What a branch appends: an entry that does not know its place yet. */
+export type BranchNode =
+  | Omit<Extract<NewEntry, { type: "message" }>, "id" | "parentId">
+  | Omit<Extract<NewEntry, { type: "custom" }>, "id" | "parentId">;
 
 /** What a branch needs of its session. */
 interface BranchHost {
@@ -45,4 +49,9 @@ export class StorageBranch implements Branch {
       context,
     );
   }
+}
+
+/** Keeps a smaller limit of the caller, so that a limit of 0 finds nothing. */
+export function limitToOne<T extends { limit?: number }>(query: T | undefined): T & { limit: number } {
+  return { ...(query as T), limit: Math.min(query?.limit ?? 1, 1) };
 }

@@ -1,16 +1,7 @@
 import { v7 as uuidv7 } from "uuid";
-import {
-  branchTip,
-  entryLabel,
-  type ListElement,
-  type ListReadOptions,
-  type StoredValue,
-  sessionName,
-  type Value,
-  type ValueList,
-} from "../contract/address.ts";
+import { branchTip, entryLabel, sessionName, type Value, type ValueList } from "../contract/address.ts";
 import type { Context } from "../contract/context.ts";
-import type { Entry, NewEntry } from "../contract/entry.ts";
+import type { Entry } from "../contract/entry.ts";
 import {
   BranchExistsError,
   BranchNotFoundError,
@@ -27,13 +18,13 @@ import type {
   SessionMutation,
   SessionMutationCallback,
 } from "../contract/session.ts";
-import type { Storage, StorageBranchScan } from "../contract/storage.ts";
+import type { Storage } from "../contract/storage.ts";
 import { assertText, TEXT_LIMITS } from "../contract/text.ts";
-import type { SessionStats } from "../contract/usage.ts";
 import { appendList, deleteList, deleteValue, insertEntry, setValue } from "../contract/write.ts";
-import { StorageBranch } from "./branch.ts";
+import { type BranchNode, limitToOne, StorageBranch } from "./branch.ts";
 import { isPending, StorageMutation } from "./mutation.ts";
 import { MutationLine } from "./mutation-line.ts";
+import { StorageReader } from "./reader.ts";
 
 /** Time-ordered ids (UUID version 7). */
 export const UUID_V7_IDS: IdGenerator = {
@@ -48,6 +39,7 @@ export interface StorageBackedSessionOptions {
 
 /** The session contract on top of any {@link Storage}. */
 export class StorageBackedSession<TMetadata extends SessionMetadata = SessionMetadata>
+  extends StorageReader
   implements Session<TMetadata>
 {
   readonly metadata: TMetadata;
@@ -59,6 +51,7 @@ export class StorageBackedSession<TMetadata extends SessionMetadata = SessionMet
   #closing: Promise<void> | undefined;
 
   constructor(metadata: TMetadata, storage: Storage, options: StorageBackedSessionOptions = {}) {
+    super(storage);
     this.metadata = metadata;
     this.#storage = storage;
     this.idGenerator = options.idGenerator ?? UUID_V7_IDS;
@@ -66,7 +59,7 @@ export class StorageBackedSession<TMetadata extends SessionMetadata = SessionMet
   }
 
   async beginMutation(_context: Context): Promise<SessionMutation> {
-    this.#assertOpen();
+    this.assertUsable();
     return new StorageMutation(this.#storage, await this.#line.enter());
   }
 
@@ -79,42 +72,8 @@ export class StorageBackedSession<TMetadata extends SessionMetadata = SessionMet
     }
   }
 
-  async getEntries(ids: string[], context: Context): Promise<Map<string, Entry>> {
-    this.#assertOpen();
-    return this.#storage.getEntries(ids, context);
-  }
-
   async getEntry(id: string, context: Context): Promise<Entry | undefined> {
     return (await this.getEntries([id], context)).get(id);
-  }
-
-  async getValue<T>(address: Value<T>, context: Context): Promise<StoredValue<T> | undefined> {
-    this.#assertOpen();
-    return this.#storage.getValue(address, context);
-  }
-
-  async scanValues<T>(prefix: Value<T>, context: Context): Promise<StoredValue<T>[]> {
-    this.#assertOpen();
-    return this.#storage.scanValues(prefix, context);
-  }
-
-  async readList<T>(
-    address: ValueList<T>,
-    options: ListReadOptions | undefined,
-    context: Context,
-  ): Promise<ListElement<T>[]> {
-    this.#assertOpen();
-    return this.#storage.readList(address, options, context);
-  }
-
-  async scanBranch(query: StorageBranchScan, context: Context): Promise<Entry[]> {
-    this.#assertOpen();
-    return this.#storage.scanBranch(query, context);
-  }
-
-  async getStats(context: Context): Promise<SessionStats> {
-    this.#assertOpen();
-    return this.#storage.getStats(context);
   }
 
   async getName(context: Context): Promise<string | undefined> {
@@ -126,7 +85,7 @@ export class StorageBackedSession<TMetadata extends SessionMetadata = SessionMet
   }
 
   async findEntries(query: EntryQuery | undefined, context: Context): Promise<Entry[]> {
-    this.#assertOpen();
+    this.assertUsable();
     const { cursor, order = "desc", ...filters } = query ?? {};
     const range =
       cursor === undefined ? {} : order === "asc" ? { fromSeq: cursor.seq + 1 } : { toSeq: cursor.seq - 1 };
@@ -144,7 +103,7 @@ export class StorageBackedSession<TMetadata extends SessionMetadata = SessionMet
   }
 
   async createBranch(name: string, at: string | null, context: Context): Promise<Branch> {
-    this.#assertOpen();
+    this.assertUsable();
     this.#assertBranchName(name);
     await this.mutate(async (mutator) => {
       if ((await mutator.getValue(branchTip(name), context)) !== undefined) throw new BranchExistsError(name);
@@ -214,7 +173,7 @@ export class StorageBackedSession<TMetadata extends SessionMetadata = SessionMet
   }
 
   async #append(branch: string, node: BranchNode, context: Context): Promise<string> {
-    this.#assertOpen();
+    this.assertUsable();
     if (node.type === "message" && isPending(node.message)) throw new PendingMessageError();
     const id = this.idGenerator.next();
     await this.mutate(async (mutator) => {
@@ -232,21 +191,11 @@ export class StorageBackedSession<TMetadata extends SessionMetadata = SessionMet
     assertText("branch name", name, { maxBytes: TEXT_LIMITS.key, empty: false });
   }
 
-  #assertOpen(): void {
+  protected override assertUsable(): void {
     if (this.#closing !== undefined) throw this.#closedError();
   }
 
   #closedError(): SessionClosedError {
     return new SessionClosedError(this.metadata.id);
   }
-}
-
-/** What a branch appends: an entry that does not know its place yet. */
-export type BranchNode =
-  | Omit<Extract<NewEntry, { type: "message" }>, "id" | "parentId">
-  | Omit<Extract<NewEntry, { type: "custom" }>, "id" | "parentId">;
-
-/** Keeps a smaller limit of the caller, so that a limit of 0 finds nothing. */
-export function limitToOne<T extends { limit?: number }>(query: T | undefined): T & { limit: number } {
-  return { ...(query as T), limit: Math.min(query?.limit ?? 1, 1) };
 }
