@@ -72,5 +72,6 @@ export type { MigrationStatus } from "./postgres/migrations.ts";
 export { type PgSession, type PgSessionCreateOptions, PgSessionRepo } from "./postgres/repo.ts";
 export type { PgSessionMetadata } from "./postgres/session-row.ts";
 export { PgStorage } from "./postgres/storage.ts";
+export type { ModelUsage } from "./postgres/usage-by-model.ts";
 export { buildSessionContext, type SessionContextOptions } from "./session/model-context.ts";
 export { StorageBackedSession, type StorageBackedSessionOptions } from "./session/session.ts";

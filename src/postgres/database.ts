@@ -83,6 +83,12 @@ export class Database {
     return migrate(this.#tables);
   }
 
+  /** For example `18.1`. */
+  async serverVersion(): Promise<string> {
+    this.#sessions.assertOpen();
+    return (await readServer(this.#tables)).version;
+  }
+
   async migrationStatus(): Promise<MigrationStatus> {
     this.#sessions.assertOpen();
     return migrationStatus(this.#tables);
@@ -121,13 +127,15 @@ function asOptions(options: OpenDatabaseOptions | pg.Pool): OpenDatabaseOptions 
 }
 
 async function assertServer(tables: Tables): Promise<void> {
+  const server = await readServer(tables);
+  if (server.number < OLDEST_SERVER) throw new UnsupportedServerError(server.version);
+}
+
+async function readServer(tables: Tables): Promise<{ number: number; version: string }> {
   const { rows } = await read(tables, BACKGROUND_CONTEXT, (db) =>
     sql<{ number: number; version: string }>`
       select current_setting('server_version_num')::int as number, current_setting('server_version') as version
     `.execute(db),
   );
-  const server = rows[0];
-  if (server === undefined || server.number < OLDEST_SERVER) {
-    throw new UnsupportedServerError(server?.version ?? "of an unknown version");
-  }
+  return rows[0] ?? { number: 0, version: "of an unknown version" };
 }

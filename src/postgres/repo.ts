@@ -20,6 +20,7 @@ import type { SessionKey } from "./session-key.ts";
 import { newHead, type PgSessionMetadata, readSession, type SessionHead } from "./session-row.ts";
 import { PgStorage } from "./storage.ts";
 import { onSnapshot, type Tables } from "./transaction.ts";
+import { type ModelUsage, usageByModel } from "./usage-by-model.ts";
 
 export interface PgSessionCreateOptions extends SessionCreateOptions {
   /** Working directory of the agent, for listing. */
@@ -116,6 +117,12 @@ export class PgSessionRepo implements SessionRepo<PgSessionMetadata, PgSessionCr
   async summarize(options: PgSessionListOptions | undefined, context: Context): Promise<SessionSummary[]> {
     this.#assertOpen();
     return summarizeSessions(this.#tables, this.#tenantId, options ?? {}, context);
+  }
+
+  /** What the tenant spent, by model. */
+  async usageByModel(context: Context): Promise<ModelUsage[]> {
+    this.#assertOpen();
+    return usageByModel(this.#tables, this.#tenantId, context);
   }
 
   /**

@@ -1,0 +1,176 @@
+import { constants, isUtf8 } from "node:buffer";
+import { createHash } from "node:crypto";
+import type { ArchiveFile } from "./archive-file.ts";
+import { ArchiveError, LineFault } from "./errors.ts";
+
+/** One line of a file. */
+export interface Line {
+  /** Counted from 1. */
+  readonly number: number;
+  /** Of its first byte. */
+  readonly offset: number;
+  /** Without the line feed. Valid only until the next line is asked for. */
+  readonly bytes: Buffer;
+  /** False for a last line without a line feed, which its writer may not have finished. */
+  readonly terminated: boolean;
+}
+
+export interface LineReaderOptions {
+  /** Reads no byte at or after this offset. Default: the end of the file. */
+  readonly end?: number;
+  /** Default {@link MAX_LINE_BYTES}. */
+  readonly maxLineBytes?: number;
+  /** Called with the number of bytes after each read. */
+  readonly onRead?: (bytes: number) => void;
+}
+
+/** What a string can hold. */
+export const MAX_LINE_BYTES = constants.MAX_STRING_LENGTH;
+
+const BLOCK_BYTES = 256 * 1024;
+const LINE_FEED = 0x0a;
+
+/** Reads a file line by line, once, holding one line in memory, and hashes all that it reads. */
+export class LineReader implements AsyncIterable<Line> {
+  readonly #file: ArchiveFile;
+  readonly #options: LineReaderOptions;
+  readonly #hash = createHash("sha256");
+  #bytes = 0;
+
+  constructor(file: ArchiveFile, options: LineReaderOptions = {}) {
+    this.#file = file;
+    this.#options = options;
+  }
+
+  /** What was read, once the last line was asked for. */
+  digest(): { sha256: string; bytes: number } {
+    return { sha256: this.#hash.digest("hex"), bytes: this.#bytes };
+  }
+
+  /** @throws ArchiveError with code `line_too_long` or `unreadable` */
+  async *[Symbol.asyncIterator](): AsyncGenerator<Line> {
+    const block = Buffer.allocUnsafeSlow(BLOCK_BYTES);
+    const begun = new BegunLine(this.#file.path, this.#options.maxLineBytes ?? MAX_LINE_BYTES);
+    for (let filled = await this.#fill(block); filled.length > 0; filled = await this.#fill(block)) {
+      let from = 0;
+      for (let feed = filled.indexOf(LINE_FEED); feed !== -1; feed = filled.indexOf(LINE_FEED, from)) {
+        yield begun.finish(filled.subarray(from, feed), true);
+        from = feed + 1;
+      }
+      if (from < filled.length) begun.add(filled.subarray(from));
+    }
+    if (begun.length > 0) yield begun.finish(Buffer.alloc(0), false);
+  }
+
+  async #fill(block: Buffer): Promise<Buffer> {
+    const wanted = Math.min(block.length, (this.#options.end ?? Number.POSITIVE_INFINITY) - this.#bytes);
+    const length = wanted <= 0 ? 0 : await this.#file.read(block, this.#bytes, wanted);
+    const filled = block.subarray(0, length);
+    this.#hash.update(filled);
+    this.#bytes += length;
+    this.#options.onRead?.(length);
+    return filled;
+  }
+}
+
+/** Collects the pieces of a line that goes on in the next block. */
+class BegunLine {
+  readonly #path: string;
+  readonly #maxBytes: number;
+  #pieces: Buffer[] = [];
+  #number = 1;
+  #offset = 0;
+  length = 0;
+
+  constructor(path: string, maxBytes: number) {
+    this.#path = path;
+    this.#maxBytes = maxBytes;
+  }
+
+  add(piece: Buffer): void {
+    this.#grow(piece);
+    this.#pieces.push(Buffer.from(piece));
+  }
+
+  finish(piece: Buffer, terminated: boolean): Line {
+    this.#grow(piece);
+    const bytes = this.#pieces.length === 0 ? piece : Buffer.concat([...this.#pieces, piece]);
+    const line = { number: this.#number, offset: this.#offset, bytes, terminated };
+    this.#pieces = [];
+    this.length = 0;
+    this.#number++;
+    this.#offset += bytes.length + 1;
+    return line;
+  }
+
+  #grow(piece: Buffer): void {
+    this.length += piece.length;
+    if (this.length <= this.#maxBytes) return;
+    const place = { path: this.#path, line: this.#number };
+    throw new ArchiveError("line_too_long", place, `the line is longer than ${this.#maxBytes} bytes`);
+  }
+}
+
+/** Reads single lines by their place. Lines near the last one cost no read. */
+export class LineWindow {
+  readonly #file: ArchiveFile;
+  #window = Buffer.alloc(0);
+  #start = 0;
+
+  constructor(file: ArchiveFile) {
+    this.#file = file;
+  }
+
+  async read(offset: number, length: number): Promise<Buffer> {
+    if (offset < this.#start || offset + length > this.#start + this.#window.length)
+      await this.#move(offset, length);
+    return this.#window.subarray(offset - this.#start, offset - this.#start + length);
+  }
+
+  async #move(offset: number, length: number): Promise<void> {
+    const window = Buffer.allocUnsafe(Math.max(length, BLOCK_BYTES));
+    let filled = 0;
+    while (filled < length) {
+      const read = await this.#file.read(window.subarray(filled), offset + filled, window.length - filled);
+      if (read === 0) throw fileChanged(this.#file.path);
+      filled += read;
+    }
+    this.#window = window.subarray(0, filled);
+    this.#start = offset;
+  }
+}
+
+/** The file is not the one any more that was read before. */
+export function fileChanged(path: string): ArchiveError {
+  return new ArchiveError(
+    "file_changed",
+    { path },
+    "the file was changed while it was read: import it again when nothing writes to it",
+  );
+}
+
+const BYTE_ORDER_MARK = "\ufeff";
+
+/**
+ * The text of a line. The first one may begin with a byte order mark.
+ *
+ * @throws LineFault, since a decoder would put U+FFFD in the place of what it cannot read
+ */
+export function textOf(bytes: Buffer, options: { first: boolean } = { first: false }): string {
+  if (!isUtf8(bytes)) throw new LineFault("invalid_utf8", "the line is not valid UTF-8");
+  const text = bytes.toString("utf8");
+  return options.first && text.startsWith(BYTE_ORDER_MARK) ? text.slice(1) : text;
+}
+
+/** @throws LineFault, without the parser's message, which quotes the line */
+export function jsonOf(bytes: Buffer): unknown {
+  const text = textOf(bytes);
+  try {
+    return JSON.parse(text);
+  } catch {
+    throw new LineFault(
+      "invalid_json",
+      text.trim() === "" ? "the line is blank" : "the line is not valid JSON",
+    );
+  }
+}

@@ -1,0 +1,78 @@
+import { mkdir } from "node:fs/promises";
+import { homedir } from "node:os";
+import { join } from "node:path";
+import type { Command } from "commander";
+import { openEmbeddedDatabase } from "../embedded/index.ts";
+import { type Database, openDatabase } from "../postgres/database.ts";
+import type { PgSessionRepo } from "../postgres/repo.ts";
+import { DEFAULT_SCHEMA } from "../postgres/schema-name.ts";
+import { DEFAULT_TENANT } from "../postgres/tenants.ts";
+
+/** Options of every command. */
+export interface ConnectionOptions {
+  databaseUrl?: string;
+  dataDir?: string;
+  schema: string;
+  tenant: string;
+}
+
+export function addConnectionOptions(program: Command): void {
+  program
+    .option("--database-url <url>", "PostgreSQL server (default: DATABASE_URL, else an embedded server)")
+    .option("--data-dir <directory>", "data of the embedded server, which is then used (default: the user's)")
+    .option("--schema <name>", "schema of the tables", DEFAULT_SCHEMA)
+    .option("--tenant <slug>", "tenant whose sessions these are", DEFAULT_TENANT);
+}
+
+/** Where the database of a command is, in its order of precedence. */
+export type DatabaseSource =
+  | { kind: "url"; from: "--database-url" | "DATABASE_URL"; url: string }
+  | { kind: "embedded"; dataDir: string };
+
+export function databaseSource({ databaseUrl, dataDir }: ConnectionOptions): DatabaseSource {
+  if (databaseUrl !== undefined) return { kind: "url", from: "--database-url", url: databaseUrl };
+  if (dataDir !== undefined) return { kind: "embedded", dataDir };
+  const url = process.env["DATABASE_URL"];
+  if (url !== undefined && url !== "") return { kind: "url", from: "DATABASE_URL", url };
+  return { kind: "embedded", dataDir: join(userDataDirectory(), "pi-sessions") };
+}
+
+/** The database of a command, and how other programs reach it. */
+export interface Connection extends AsyncDisposable {
+  database: Database;
+  connectionString: string;
+}
+
+export async function connect(options: ConnectionOptions): Promise<Connection> {
+  const source = databaseSource(options);
+  const { schema } = options;
+  const applicationName = "pi-sessions";
+  if (source.kind === "url") {
+    const database = await openDatabase({ connectionString: source.url, schema, applicationName });
+    return { database, connectionString: source.url, [Symbol.asyncDispose]: () => database.close() };
+  }
+  await mkdir(source.dataDir, { recursive: true });
+  const database = await openEmbeddedDatabase({ dataDir: source.dataDir, schema, applicationName });
+  const { connectionString } = database;
+  return { database, connectionString, [Symbol.asyncDispose]: () => database.close() };
+}
+
+/** Runs a command on the sessions of its tenant. */
+export async function withRepo<T>(
+  options: ConnectionOptions,
+  work: (repo: PgSessionRepo, connection: Connection) => Promise<T>,
+): Promise<T> {
+  await using connection = await connect(options);
+  return await work(await connection.database.repo(options.tenant), connection);
+}
+
+function userDataDirectory(): string {
+  switch (process.platform) {
+    case "darwin":
+      return join(homedir(), "Library", "Application Support");
+    case "win32":
+      return process.env["LOCALAPPDATA"] ?? join(homedir(), "AppData", "Local");
+    default:
+      return process.env["XDG_DATA_HOME"] || join(homedir(), ".local", "share");
+  }
+}

@@ -1,0 +1,72 @@
+#!/usr/bin/env node
+import { readFileSync } from "node:fs";
+import { Command, CommanderError } from "commander";
+import { PiSessionError } from "../contract/errors.ts";
+import { addConnectionOptions } from "./connection.ts";
+import { addDoctor } from "./doctor.ts";
+import { EXIT, EXIT_HELP } from "./exit-codes.ts";
+import { addImport } from "./import.ts";
+import { addList } from "./list.ts";
+import { addMigrate } from "./migrate.ts";
+import { tell } from "./output.ts";
+import { addQuickstart } from "./quickstart.ts";
+import { addServe } from "./serve.ts";
+import { addShow } from "./show.ts";
+import { addUsage } from "./usage.ts";
+
+const { version } = JSON.parse(readFileSync(new URL("../../package.json", import.meta.url), "utf8")) as {
+  version: string;
+};
+
+const program = new Command("pi-sessions")
+  .description("Sessions of AI agents in PostgreSQL.")
+  .version(version)
+  .option("--debug", "print the stack and the cause of errors")
+  .configureHelp({ showGlobalOptions: true })
+  .exitOverride()
+  .addHelpText(
+    "after",
+    `${EXIT_HELP}
+
+Examples:
+  pi-sessions import ~/.pi/agent/sessions
+  pi-sessions list
+  pi-sessions help show`,
+  );
+addConnectionOptions(program);
+for (const add of [addMigrate, addImport, addList, addShow, addUsage, addDoctor, addQuickstart, addServe])
+  add(program);
+for (const command of program.commands) {
+  command.exitOverride().configureHelp({ showGlobalOptions: true }).addHelpText("after", EXIT_HELP);
+}
+
+// A reader that stops early, as `head` does, is no error.
+process.stdout.on("error", (error: NodeJS.ErrnoException) => {
+  if (error.code !== "EPIPE") throw error;
+  process.exit();
+});
+
+try {
+  await program.parseAsync();
+} catch (error) {
+  process.exitCode = report(error);
+}
+
+/** Tells the error, and returns the exit code that it means. */
+function report(error: unknown): number {
+  if (error instanceof CommanderError) {
+    // Commander has printed its own errors, but not those of arguments that only the database can judge.
+    if (error.code === "commander.invalidArgument") tell(`error: ${error.message}`);
+    return error.exitCode === 0 ? EXIT.done : EXIT.usage;
+  }
+  if (program.opts<{ debug?: true }>().debug) console.error(error);
+  if (!(error instanceof PiSessionError)) {
+    tell(`error: ${error instanceof Error ? error.message : String(error)} (--debug shows more)`);
+    return EXIT.foundFailures;
+  }
+  tell(`error: ${error.message}`);
+  if (/^(invalid_schema_name|invalid_option)$/.test(error.code)) return EXIT.usage;
+  return /^(database|server|unsupported|migration|tenant)_/.test(error.code)
+    ? EXIT.database
+    : EXIT.foundFailures;
+}

@@ -1,0 +1,101 @@
+import { styleText } from "node:util";
+import Table from "cli-table3";
+
+export interface Column<TRow> {
+  head: string;
+  cell: (row: TRow) => string;
+  align?: "left" | "right";
+}
+
+/** Prints rows as a table for people. On a pipe it has no colour and no lines, one row per line. */
+export function printTable<TRow>(columns: readonly Column<TRow>[], rows: readonly TRow[]): void {
+  const isTerminal = process.stdout.isTTY === true;
+  const table = new Table({
+    head: columns.map(({ head }) => (isTerminal ? styleText("bold", head) : head)),
+    colAligns: columns.map(({ align }) => align ?? "left"),
+    style: { head: [], border: [], compact: true, "padding-left": 0, "padding-right": 2 },
+    chars: Object.fromEntries(BORDERS.map((part) => [part, ""])),
+  });
+  for (const row of rows) table.push(columns.map(({ cell }) => cell(row)));
+  print(
+    table
+      .toString()
+      .split("\n")
+      .map((line) => line.trimEnd())
+      .join("\n"),
+  );
+}
+
+const BORDERS = [
+  "top",
+  "top-mid",
+  "top-left",
+  "top-right",
+  "bottom",
+  "bottom-mid",
+  "bottom-left",
+  "bottom-right",
+  "left",
+  "left-mid",
+  "mid",
+  "mid-mid",
+  "right",
+  "right-mid",
+  "middle",
+] as const;
+
+export function printJson(data: unknown): void {
+  print(JSON.stringify(data, null, 2));
+}
+
+/** Data, on standard output. */
+export function print(text = ""): void {
+  process.stdout.write(`${text}\n`);
+}
+
+/** What a person should know and a pipe should not get. */
+export function tell(text: string): void {
+  process.stderr.write(`${text}\n`);
+}
+
+export function heading(text: string): string {
+  return process.stdout.isTTY === true ? styleText("bold", text) : text;
+}
+
+/** Stored text on one line of a terminal: nothing in it can move the cursor or turn the writing direction. */
+export function oneLine(text: string, maxLength = 60): string {
+  const line = visible(text.replaceAll(/\s+/g, " ")).trim();
+  const characters = Array.from(line);
+  return characters.length <= maxLength ? line : `${characters.slice(0, maxLength - 1).join("")}…`;
+}
+
+/** Stored text with its line breaks, and without anything that a terminal would obey. */
+export function visible(text: string): string {
+  return text
+    .toWellFormed()
+    .replaceAll(/[\p{Cc}\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/gu, (character) =>
+      character === "\n" || character === "\t" ? character : "\ufffd",
+    );
+}
+
+export function formatCount(count: number): string {
+  return count.toLocaleString("en-US");
+}
+
+/** US dollars with at least four digits after the point, and as many as a small amount needs. */
+export function formatCost(cost: number | string): string {
+  const dollars = Number(cost);
+  const digits = dollars !== 0 && Math.abs(dollars) < 0.001 ? 6 : 4;
+  return `$${dollars.toLocaleString("en-US", { minimumFractionDigits: digits, maximumFractionDigits: digits })}`;
+}
+
+/** Milliseconds since the epoch, in UTC, to the minute. */
+export function formatTime(milliseconds: number): string {
+  const date = new Date(milliseconds);
+  return Number.isNaN(date.getTime()) ? "?" : date.toISOString().slice(0, 16).replace("T", " ");
+}
+
+/** The telling end of a long id; time-ordered ids of one session begin alike. */
+export function shortId(id: string): string {
+  return id.length <= 12 ? visible(id) : `…${visible(id.slice(-8))}`;
+}

@@ -1,0 +1,104 @@
+import { type Command, InvalidArgumentError } from "commander";
+import { branchTips, entryLabel, value } from "../contract/address.ts";
+import { BACKGROUND_CONTEXT as context } from "../contract/context.ts";
+import type { Entry } from "../contract/entry.ts";
+import { BranchNotFoundError, SessionNotFoundError } from "../contract/errors.ts";
+import type { AgentMessage } from "../contract/message.ts";
+import type { PgSession, PgSessionRepo } from "../postgres/repo.ts";
+import { buildSessionContext } from "../session/model-context.ts";
+import { type ConnectionOptions, withRepo } from "./connection.ts";
+import { describeMessage } from "./message-text.ts";
+import { formatCost, formatCount, formatTime, heading, print, printJson, visible } from "./output.ts";
+import { renderTree } from "./tree.ts";
+
+interface ShowOptions extends ConnectionOptions {
+  branch?: string;
+  context?: true;
+  json?: true;
+}
+
+export function addShow(program: Command): void {
+  program
+    .command("show")
+    .description("show a session as a tree with branch tips and labels")
+    .argument("<id>", "session id, or a beginning of it that no other session has")
+    .option("--branch <name>", "only the path of this branch")
+    .option("--context", "the messages that a model would get at the end of the branch (default: main)")
+    .option("--json", "print JSON")
+    .addHelpText(
+      "after",
+      `
+Examples:
+  pi-sessions show 01a2
+  pi-sessions show 01a2 --branch review
+  pi-sessions show 01a2 --context --json`,
+    )
+    .action(async (id: string, _options, command: Command) => {
+      const options = command.optsWithGlobals<ShowOptions>();
+      await withRepo(options, async (repo) => {
+        const session = await repo.open({ id: await resolveId(repo, id) }, context);
+        if (options.context) await showContext(session, options.branch ?? "main", options);
+        else await showEntries(session, options);
+      });
+    });
+}
+
+async function resolveId(repo: PgSessionRepo, prefix: string): Promise<string> {
+  const ids = (await repo.list(undefined, context)).map(({ id }) => id);
+  if (ids.includes(prefix)) return prefix;
+  const matches = ids.filter((id) => id.startsWith(prefix));
+  if (matches.length > 1) {
+    const some = matches.slice(0, 5).join(", ");
+    throw new InvalidArgumentError(
+      `${matches.length} sessions begin with "${prefix}" (${some}): type more of the id.`,
+    );
+  }
+  if (matches[0] === undefined) throw new SessionNotFoundError(prefix);
+  return matches[0];
+}
+
+async function showEntries(session: PgSession, options: ShowOptions): Promise<void> {
+  const [name, stats, tips, labels] = await Promise.all([
+    session.getName(context),
+    session.getStats(context),
+    session.scanValues(branchTips(), context),
+    session.scanValues(value<string>(entryLabel("").namespace), context),
+  ]);
+  const branches = tips.map(({ address, value: tip }) => ({ name: address.key, tip }));
+  const labelOf = new Map(labels.map(({ address, value: label }) => [address.key, label]));
+  const entries =
+    options.branch === undefined
+      ? await session.findEntries({ order: "asc" }, context)
+      : await pathOf(session, options.branch);
+  if (options.json) {
+    printJson({ ...session.metadata, name, stats, branches, labels: Object.fromEntries(labelOf), entries });
+    return;
+  }
+  print(heading(visible(name ?? session.metadata.id)));
+  print(
+    `${visible(session.metadata.id)}  created ${formatTime(session.metadata.createdAt)}  ` +
+      `${formatCount(stats.messageCount)} messages  ${formatCount(stats.usage.totalTokens)} tokens  ` +
+      `${formatCost(stats.usage.cost.total)}`,
+  );
+  print();
+  for (const line of renderTree(entries, branches, labelOf)) print(line);
+}
+
+async function showContext(session: PgSession, branch: string, options: ShowOptions): Promise<void> {
+  const messages = await buildSessionContext(await pathOf(session, branch), undefined, context);
+  if (options.json) printJson(messages);
+  else messages.forEach(printMessage);
+}
+
+async function pathOf(session: PgSession, name: string): Promise<Entry[]> {
+  const branch = await session.branch(name, context);
+  if (branch === undefined) throw new BranchNotFoundError(name);
+  return branch.findEntries({ order: "oldestFirst" }, context);
+}
+
+function printMessage(message: AgentMessage): void {
+  const { title, text } = describeMessage(message);
+  print(heading(title));
+  print(visible(text));
+  print();
+}

@@ -1,0 +1,47 @@
+import type { Command } from "commander";
+import { BACKGROUND_CONTEXT as context } from "../contract/context.ts";
+import type { ModelUsage } from "../postgres/usage-by-model.ts";
+import { type ConnectionOptions, withRepo } from "./connection.ts";
+import { type Column, formatCost, formatCount, oneLine, printJson, printTable } from "./output.ts";
+
+interface UsageOptions extends ConnectionOptions {
+  json?: true;
+}
+
+export function addUsage(program: Command): void {
+  program
+    .command("usage")
+    .description("what was spent, by model")
+    .option("--json", "print JSON; costs are exact decimals")
+    .addHelpText(
+      "after",
+      `
+Examples:
+  pi-sessions usage
+  pi-sessions usage --tenant acme --json`,
+    )
+    .action(async (_options, command: Command) => {
+      const options = command.optsWithGlobals<UsageOptions>();
+      await withRepo(options, async (repo) => {
+        const usage = await repo.usageByModel(context);
+        if (options.json) printJson(usage);
+        else printUsage(usage);
+      });
+    });
+}
+
+export function printUsage(usage: readonly ModelUsage[]): void {
+  printTable(COLUMNS, usage);
+}
+
+const COLUMNS: Column<ModelUsage>[] = [
+  { head: "PROVIDER", cell: ({ provider }) => oneLine(provider, 30) },
+  { head: "MODEL", cell: ({ model }) => oneLine(model, 40) },
+  { head: "CALLS", cell: ({ calls }) => formatCount(calls), align: "right" },
+  { head: "INPUT", cell: ({ input }) => formatCount(input), align: "right" },
+  { head: "OUTPUT", cell: ({ output }) => formatCount(output), align: "right" },
+  { head: "CACHE READ", cell: ({ cacheRead }) => formatCount(cacheRead), align: "right" },
+  { head: "CACHE WRITE", cell: ({ cacheWrite }) => formatCount(cacheWrite), align: "right" },
+  { head: "TOKENS", cell: ({ totalTokens }) => formatCount(totalTokens), align: "right" },
+  { head: "COST", cell: ({ cost }) => formatCost(cost), align: "right" },
+];

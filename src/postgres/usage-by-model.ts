@@ -1,0 +1,55 @@
+import { sql } from "kysely";
+import type { Context } from "../contract/context.ts";
+import { read, type Tables } from "./transaction.ts";
+
+/** What a tenant spent on one model. */
+export interface ModelUsage {
+  /** `unknown` where no assistant message is named by the ledger. */
+  provider: string;
+  model: string;
+  calls: number;
+  /** Tokens. */
+  input: number;
+  output: number;
+  cacheRead: number;
+  cacheWrite: number;
+  totalTokens: number;
+  /** US dollars, exact, as a decimal. */
+  cost: string;
+}
+
+/** The whole ledger of a tenant by model, the most expensive first. */
+export async function usageByModel(
+  tables: Tables,
+  tenantId: string,
+  context: Context,
+): Promise<ModelUsage[]> {
+  const rows = await read(tables, context, (db, options) =>
+    db
+      .selectFrom("usage_ledger as u")
+      .leftJoin("entries as e", (join) =>
+        join
+          .onRef("e.tenant_id", "=", "u.tenant_id")
+          .onRef("e.session_id", "=", "u.session_id")
+          .onRef("e.entry_id", "=", "u.entry_id"),
+      )
+      .select([
+        sql<string>`coalesce(e.provider, 'unknown')`.as("provider"),
+        sql<string>`coalesce(e.model, 'unknown')`.as("model"),
+        sql<number>`count(*) filter (where not u.adjustment)`.as("calls"),
+        sql<number>`sum(u.input)::bigint`.as("input"),
+        sql<number>`sum(u.output)::bigint`.as("output"),
+        sql<number>`sum(u.cache_read)::bigint`.as("cacheRead"),
+        sql<number>`sum(u.cache_write)::bigint`.as("cacheWrite"),
+        sql<number>`sum(u.total_tokens)::bigint`.as("totalTokens"),
+        sql<string>`trim_scale(sum(u.cost_total))`.as("cost"),
+      ])
+      .where("u.tenant_id", "=", tenantId)
+      .groupBy([sql`1`, sql`2`])
+      .orderBy(sql`sum(u.cost_total)`, "desc")
+      .orderBy(sql`1`)
+      .orderBy(sql`2`)
+      .execute(options),
+  );
+  return rows;
+}

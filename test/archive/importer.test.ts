@@ -1,0 +1,357 @@
+import { randomUUID } from "node:crypto";
+import { appendFile, chmod, symlink } from "node:fs/promises";
+import { dirname, join } from "node:path";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { type ImportProgress, importArchives } from "../../src/archive/index.ts";
+import { BACKGROUND_CONTEXT as context, withAbortSignal } from "../../src/contract/context.ts";
+import { DatabaseFullError } from "../../src/postgres/errors.ts";
+import type { SessionImporter } from "../../src/postgres/import-session.ts";
+import type { PgSessionRepo } from "../../src/postgres/repo.ts";
+import { openTestDatabase, type TestDatabase } from "../support/database.ts";
+import { jsonl, scratch } from "./scratch.ts";
+
+const EXAMPLES = join(import.meta.dirname, "../../examples/archives");
+const HEADER = { type: "session", version: 3, id: "a", timestamp: "2025-01-01T00:00:00.000Z", cwd: "/srv" };
+const timestamp = "2025-01-01T00:00:01.000Z";
+const record = (id: string, parentId: string | null, message: object = { role: "user", content: id }) => ({
+  type: "message",
+  id,
+  parentId,
+  timestamp,
+  message,
+});
+const spending = (usage: object) => ({ role: "assistant", content: [], provider: "p", model: "m", usage });
+
+let database: TestDatabase;
+
+beforeAll(async () => {
+  database = await openTestDatabase();
+});
+afterAll(() => database[Symbol.asyncDispose]());
+
+async function emptyRepo(): Promise<PgSessionRepo> {
+  const tenant = randomUUID();
+  await database.database.createTenant(tenant);
+  return database.database.repo(tenant);
+}
+
+/** Number of rows of all tables of the schema that an import can write to. */
+async function rowCounts(): Promise<unknown> {
+  const tables = ["sessions", "entries", "scalar_values", "list_values", "usage_ledger", "archives"];
+  const counts = tables.map((table) => `(select count(*) from "${database.schema}".${table}) as ${table}`);
+  return (await database.admin.query(`select ${counts.join(", ")}`)).rows[0];
+}
+
+describe("importing again", () => {
+  test("does nothing for the same files", async () => {
+    const { importer } = await emptyRepo();
+    const first = await importArchives(importer, [EXAMPLES], {}, context);
+    expect(first).toMatchObject({ imported: 4, failed: 0, skipped: 0 });
+    expect(first.files.map(({ path }) => path)).toEqual(first.files.map(({ path }) => path).toSorted());
+    const before = await rowCounts();
+    const second = await importArchives(importer, [EXAMPLES], {}, context);
+    expect(second).toMatchObject({ imported: 0, unchanged: 4, failed: 0, entries: 0 });
+    expect(await rowCounts()).toEqual(before);
+  });
+
+  test("refuses another file with the session's id, in a later run and in the same", async () => {
+    await using directory = await scratch();
+    const first = await directory.write("1.jsonl", jsonl(HEADER, record("r", null)));
+    const copy = await directory.write("2.jsonl", jsonl(HEADER, record("r", null)));
+    const other = await directory.write("3.jsonl", jsonl(HEADER, record("other", null)));
+    const repo = await emptyRepo();
+    const refusal = {
+      status: "failed",
+      code: "session_exists",
+      reason: expect.stringContaining("delete it first"),
+    };
+    const outcomes = [{ status: "imported" }, { status: "unchanged" }, refusal];
+    const report = await importArchives(repo.importer, [first, copy, other], {}, context);
+    expect(report.files).toMatchObject(outcomes);
+    await appendFile(first, jsonl(record("later", "r")));
+    expect((await importArchives(repo.importer, [first], {}, context)).files).toMatchObject([refusal]);
+    const session = await repo.open({ id: "a" }, context);
+    expect(await session.findEntries(undefined, context)).toMatchObject([{ id: "r" }]);
+  });
+
+  test("refuses a file of a session that was created here", async () => {
+    await using directory = await scratch();
+    const repo = await emptyRepo();
+    await repo.create({ id: "a" }, context);
+    const path = await directory.write("a.jsonl", jsonl(HEADER));
+    const { files } = await importArchives(repo.importer, [path], {}, context);
+    expect(files).toMatchObject([
+      { code: "session_exists", reason: expect.stringContaining("not imported") },
+    ]);
+  });
+});
+
+describe("a dry run", () => {
+  test("writes nothing and reports what an import reports", async () => {
+    await using directory = await scratch();
+    const paths = [
+      EXAMPLES,
+      await directory.write("1.jsonl", jsonl(HEADER, record("r", null))),
+      await directory.write("2.jsonl", jsonl(HEADER, record("r", null))),
+      await directory.write("3.jsonl", jsonl(HEADER, record("other", null))),
+      await directory.write("4.jsonl", jsonl({ ...HEADER, id: "b" }, record("r", "missing"))),
+    ];
+    const { importer } = await emptyRepo();
+    const before = await rowCounts();
+    const dryRun = await importArchives(importer, paths, { dryRun: true }, context);
+    expect(await rowCounts()).toEqual(before);
+    expect(dryRun).toMatchObject({ dryRun: true, wouldImport: 5, unchanged: 1, failed: 2, imported: 0 });
+    const real = await importArchives(importer, paths, {}, context);
+    const asImported = dryRun.files.map((file) =>
+      file.status === "would_import" ? { ...file, status: "imported" } : file,
+    );
+    expect(real.files).toEqual(asImported);
+  });
+});
+
+describe("the ledger of a version 3 session", () => {
+  test("has a row for each record that spent something, with its entry", async () => {
+    await using directory = await scratch();
+    const cost = { input: 0.1, output: 0.2, cacheRead: 0, cacheWrite: 0, total: 0.30000000000000004 };
+    const zeroCost = { input: 0, output: 0, cacheRead: 0, cacheWrite: 0, total: 0 };
+    const zero = { input: 0, output: 0, cacheRead: 0, cacheWrite: 0, totalTokens: 0, cost: zeroCost };
+    const path = await directory.write(
+      "a.jsonl",
+      jsonl(
+        HEADER,
+        record("r1", null, spending({ input: 1, output: 2, cacheRead: 3, cacheWrite: 4, cost })),
+        record("r1:usage", "r1", spending(zero)),
+        record("r3", "r1:usage", spending({ ...zero, reasoning: 0 })),
+        record("r4", "r3", spending({ ...zero, reasoning: 0 })),
+        record("r5", "r4", spending({ input: 5 })),
+        record("x".repeat(512), "r5", spending({ output: 6 })),
+      ),
+    );
+    const repo = await emptyRepo();
+    const { files } = await importArchives(repo.importer, [path], {}, context);
+    expect(files).toMatchObject([{ entries: 6, messages: 6, usageRows: 4 }]);
+    const session = await repo.open({ id: "a" }, context);
+    const { rows } = await database.admin.query(
+      `select u.seq::int, u.usage_id, u.entry_id, e.model, u.total_tokens::int, u.cost_total::text, u.adjustment, u.details
+       from "${database.schema}".usage_ledger u join "${database.schema}".sessions s using (tenant_id, session_id)
+       join "${database.schema}".entries e using (tenant_id, session_id, entry_id)
+       where session_id = 'a' and s.cwd = '/srv' and entry_id in ('r1', 'r3', 'r5', repeat('x', 512)) order by u.seq`,
+    );
+    const common = { model: "m", adjustment: false, details: { source: "v3-import" } };
+    // Six entries and the tip of the branch come first.
+    expect(rows).toEqual([
+      {
+        ...common,
+        seq: 8,
+        usage_id: "r1:usage:2",
+        entry_id: "r1",
+        total_tokens: 10,
+        cost_total: "0.30000000000000004",
+      },
+      { ...common, seq: 9, usage_id: "r3:usage", entry_id: "r3", total_tokens: 0, cost_total: "0" },
+      { ...common, seq: 10, usage_id: "r5:usage", entry_id: "r5", total_tokens: 5, cost_total: "0" },
+      {
+        ...common,
+        seq: 11,
+        usage_id: expect.stringMatching(/^usage:[0-9a-f]{64}$/),
+        entry_id: "x".repeat(512),
+        total_tokens: 6,
+        cost_total: "0",
+      },
+    ]);
+    expect((await session.getStats(context)).usage).toMatchObject({
+      totalTokens: 21,
+      reasoning: 0,
+      input: 6,
+    });
+  });
+});
+
+describe("the parent of a version 3 session", () => {
+  test("is the session of the file it names, or else the path", async () => {
+    await using directory = await scratch();
+    const parent = await directory.write("parent", jsonl({ ...HEADER, id: "the parent" }));
+    const gone = join(directory.path, "gone.jsonl");
+    const paths = [
+      await directory.write("1.jsonl", jsonl({ ...HEADER, id: "known", parentSession: parent })),
+      await directory.write("2.jsonl", jsonl({ ...HEADER, id: "lost", parentSession: gone })),
+    ];
+    const repo = await emptyRepo();
+    await importArchives(repo.importer, paths, {}, context);
+    const known = await repo.open({ id: "known" }, context);
+    expect(known.metadata.parentSessionId).toBe("the parent");
+    expect(known.metadata.legacyParentSessionPath).toBeUndefined();
+    const lost = await repo.open({ id: "lost" }, context);
+    expect(lost.metadata.parentSessionId).toBeUndefined();
+    expect(lost.metadata.legacyParentSessionPath).toBe(gone);
+  });
+});
+
+describe("paths", () => {
+  test("directories are searched by name, all the way down, for *.jsonl only", async () => {
+    await using directory = await scratch();
+    for (const name of ["b.jsonl", "a/z.jsonl", "a/deep/er/x.jsonl", "B.jsonl", "notes.txt"]) {
+      await directory.write(name, jsonl({ ...HEADER, id: name }));
+    }
+    const { importer } = await emptyRepo();
+    const { files } = await importArchives(importer, [directory.path], {}, context);
+    const found = files.map((file) => ("sessionId" in file ? file.sessionId : file));
+    expect(found).toEqual(["B.jsonl", "a/deep/er/x.jsonl", "a/z.jsonl", "b.jsonl"]);
+  });
+
+  test("what is no session is skipped in a directory, and fails when it is named", async () => {
+    await using directory = await scratch();
+    const path = await directory.write("data.jsonl", '{"rows":1}\n');
+    const { importer } = await emptyRepo();
+    const found = await importArchives(importer, [directory.path], {}, context);
+    expect(found.files).toEqual([{ path, status: "skipped", reason: expect.stringMatching(/no header/) }]);
+    const named = await importArchives(importer, [path], {}, context);
+    expect(named.files).toMatchObject([{ status: "failed", code: "not_an_archive", line: 1 }]);
+  });
+
+  test("links are followed, and circles of them end", async () => {
+    await using directory = await scratch();
+    const real = await directory.write("1/real.jsonl", jsonl(HEADER));
+    await symlink(directory.path, join(directory.path, "1/circle"));
+    await symlink("nowhere", join(directory.path, "2-dangling.jsonl"));
+    await symlink("3-self.jsonl", join(directory.path, "3-self.jsonl"));
+    await symlink(real, join(directory.path, "4-link.jsonl"));
+    const { importer } = await emptyRepo();
+    const { files } = await importArchives(importer, [directory.path], {}, context);
+    expect(files).toMatchObject([
+      {
+        path: join(directory.path, "1/circle"),
+        status: "skipped",
+        reason: expect.stringMatching(/same directory/),
+      },
+      { path: real, status: "imported" },
+      { path: join(directory.path, "2-dangling.jsonl"), status: "failed", code: "path_not_found" },
+      { path: join(directory.path, "3-self.jsonl"), status: "failed", code: "unreadable" },
+      { path: join(directory.path, "4-link.jsonl"), status: "unchanged" },
+    ]);
+  });
+
+  test("a path that is missing and a device fail and stop nothing", async () => {
+    await using directory = await scratch();
+    const good = await directory.write("good.jsonl", jsonl(HEADER));
+    const { importer } = await emptyRepo();
+    const { files } = await importArchives(importer, ["/no/such", "/dev/null", good], {}, context);
+    expect(files).toMatchObject([
+      { path: "/no/such", status: "failed", code: "path_not_found" },
+      { path: "/dev/null", status: "failed", code: "not_a_file" },
+      { path: good, status: "imported" },
+    ]);
+  });
+
+  test.skipIf(process.getuid?.() === 0)(
+    "a directory without read permission fails and stops nothing (skipped for root, who may read everything)",
+    async () => {
+      await using directory = await scratch();
+      const closed = dirname(await directory.write("closed/a.jsonl", jsonl(HEADER)));
+      await directory.write("open.jsonl", jsonl(HEADER));
+      await chmod(closed, 0);
+      const { importer } = await emptyRepo();
+      const { files } = await importArchives(importer, [directory.path], {}, context);
+      await chmod(closed, 0o700);
+      expect(files).toMatchObject([
+        { path: closed, status: "failed", code: "unreadable" },
+        { status: "imported" },
+      ]);
+    },
+  );
+});
+
+describe("what is not a file's fault ends the run", () => {
+  test("a server that is full", async () => {
+    const repo = await emptyRepo();
+    let imports = 0;
+    const full: SessionImporter = {
+      find: (id, context) => repo.importer.find(id, context),
+      import: (session, open, context) =>
+        imports++ === 0
+          ? repo.importer.import(session, open, context)
+          : Promise.reject(new DatabaseFullError("no space left on device")),
+    };
+    const run = importArchives(full, [EXAMPLES], {}, context);
+    await expect(run).rejects.toMatchObject({ code: "database_full" });
+    expect(await repo.list(undefined, context)).toHaveLength(1);
+  });
+
+  test("a connection that is lost in the middle of a file leaves nothing of it", async () => {
+    await using own = await openTestDatabase({ applicationName: "import-that-is-cut" });
+    await using directory = await scratch();
+    const records = Array.from({ length: 20_000 }, (_, at) =>
+      record(`r${at}`, at === 0 ? null : `r${at - 1}`),
+    );
+    const path = await directory.write("a.jsonl", jsonl(HEADER, ...records));
+    const repo = await own.database.repo("default");
+    let isCut = false;
+    const onProgress = ({ bytesDone, bytesTotal }: ImportProgress) => {
+      if (isCut || bytesDone < bytesTotal / 2) return;
+      isCut = true;
+      void own.admin.query(
+        "select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'import-that-is-cut'",
+      );
+    };
+    const run = importArchives(repo.importer, [path], { onProgress }, context);
+    await expect(run).rejects.toMatchObject({ code: "database_connection_lost" });
+    expect(await repo.list(undefined, context)).toEqual([]);
+    expect(await importArchives(repo.importer, [path], {}, context)).toMatchObject({
+      imported: 1,
+      entries: 20_000,
+    });
+  });
+
+  test("tables that are missing", async () => {
+    await using own = await openTestDatabase();
+    const { importer } = await own.database.repo("default");
+    await own.admin.query(`drop schema "${own.schema}" cascade`);
+    const run = importArchives(importer, [EXAMPLES], {}, context);
+    await expect(run).rejects.toMatchObject({ code: "database_not_migrated" });
+  });
+
+  test("an abort", async () => {
+    const abort = new AbortController();
+    const { importer } = await emptyRepo();
+    const aborted = withAbortSignal(abort.signal, context);
+    const onProgress = ({ filesDone }: ImportProgress) => filesDone === 2 && abort.abort(new Error("enough"));
+    const run = importArchives(importer, [EXAMPLES], { onProgress: (now) => void onProgress(now) }, aborted);
+    await expect(run).rejects.toThrow("enough");
+  });
+});
+
+test("a file that changes while it is read is refused", async () => {
+  await using directory = await scratch();
+  const records = Array.from({ length: 5_000 }, (_, at) => record(`r${at}`, at === 0 ? null : `r${at - 1}`));
+  const path = await directory.write("a.jsonl", jsonl(HEADER, ...records));
+  const repo = await emptyRepo();
+  let isChanged = false;
+  const changing: SessionImporter = {
+    find: (id, context) => repo.importer.find(id, context),
+    import: async (session, open, context) => {
+      isChanged = true;
+      await directory.write("a.jsonl", jsonl(HEADER, record("other", null)));
+      return repo.importer.import(session, open, context);
+    },
+  };
+  const { files } = await importArchives(changing, [path], {}, context);
+  expect(isChanged).toBe(true);
+  expect(files).toMatchObject([{ status: "failed", code: "file_changed" }]);
+  expect(await repo.list(undefined, context)).toEqual([]);
+});
+
+test("progress grows to all bytes of all files, and names each outcome once", async () => {
+  const { importer } = await emptyRepo();
+  const seen: ImportProgress[] = [];
+  const report = await importArchives(importer, [EXAMPLES], { onProgress: (now) => seen.push(now) }, context);
+  expect(seen.map(({ bytesDone }) => bytesDone)).toEqual(
+    seen.map(({ bytesDone }) => bytesDone).toSorted((left, right) => left - right),
+  );
+  expect(seen.at(-1)).toMatchObject({
+    filesDone: 4,
+    filesTotal: 4,
+    bytesDone: report.bytes,
+    bytesTotal: report.bytes,
+  });
+  expect(seen.flatMap(({ outcome }) => outcome ?? [])).toEqual(report.files);
+});
