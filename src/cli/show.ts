@@ -74,7 +74,7 @@ async function showEntries(session: PgSession, options: ShowOptions): Promise<vo
     printJson({ ...session.metadata, name, stats, branches, labels: Object.fromEntries(labelOf), entries });
     return;
   }
-  print(heading(visible(name ?? session.metadata.id)));
+  if (name !== undefined) print(heading(visible(name)));
   print(
     `${visible(session.metadata.id)}  created ${formatTime(session.metadata.createdAt)}  ` +
       `${formatCount(stats.messageCount)} messages  ${formatCount(stats.usage.totalTokens)} tokens  ` +

@@ -1,0 +1,314 @@
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import {
+  type AgentMessage,
+  buildSessionContext,
+  BACKGROUND_CONTEXT as context,
+  emptyUsage,
+  insertUsage,
+} from "../../src/index.ts";
+import { openTestDatabase, type TestDatabase } from "../support/database.ts";
+import { runCommand } from "./pi-sessions.ts";
+
+const SAMPLES = new URL("../../examples/archives", import.meta.url).pathname;
+const COMMANDS = ["migrate", "import", "list", "show", "usage", "doctor", "quickstart", "serve"];
+
+let at: TestDatabase;
+let id: string;
+let messages: AgentMessage[];
+
+/** Runs a command on the test's database. */
+const run = (...args: string[]) =>
+  runCommand([...args, "--database-url", at.connectionString, "--schema", at.schema]);
+
+beforeAll(async () => {
+  at = await openTestDatabase();
+  const session = await (await at.database.repo("default")).create({ id: "abc-1", cwd: "/srv/app" }, context);
+  id = session.metadata.id;
+  const main = await session.createBranch("main", null, context);
+  await main.appendMessage({ role: "user", content: "first \u001b[2J\u202e line", timestamp: 1 }, context);
+  const fork = await main.appendMessage({ role: "user", content: "second", timestamp: 1 }, context);
+  await main.appendMessage({ role: "user", content: "on main", timestamp: 1 }, context);
+  const side = await session.createBranch("side", fork, context);
+  await side.appendMessage({ role: "user", content: "on side", timestamp: 1 }, context);
+  await session.setLabel(fork, "the fork", context);
+  const usage = { ...emptyUsage(), input: 1000, totalTokens: 1000 };
+  const answer = await main.appendMessage(
+    {
+      role: "assistant",
+      content: [{ type: "text", text: "answer" }],
+      api: "api",
+      provider: "acme",
+      model: "model-1",
+      usage,
+      stopReason: "stop",
+      timestamp: 1,
+    },
+    context,
+  );
+  for (let row = 0; row < 10; row++) {
+    const spent = { ...usage, cost: { ...usage.cost, total: 0.1 } };
+    await session.mutate(
+      (mutator) =>
+        mutator.commit(
+          [insertUsage({ id: `u${row}`, usage: spent, entryId: answer, adjustment: false })],
+          context,
+        ),
+      context,
+    );
+  }
+  messages = await buildSessionContext(
+    await main.findEntries({ order: "oldestFirst" }, context),
+    undefined,
+    context,
+  );
+  await session.close(context);
+});
+afterAll(() => at[Symbol.asyncDispose]());
+
+describe("list", () => {
+  test("prints what a person picks a session by", async () => {
+    const { code, stdout, stderr } = await run("list");
+    expect({ code, stderr }).toEqual({ code: 0, stderr: "" });
+    expect(stdout.split("\n")).toEqual([
+      expect.stringMatching(/^ID +NAME +DIRECTORY +CREATED +MESSAGES +TOKENS +COST$/),
+      expect.stringMatching(
+        /^abc-1 +first .* line +\/srv\/app +\d{4}-\d\d-\d\d \d\d:\d\d +5 +10,000 +\$1\.0000$/,
+      ),
+      "",
+    ]);
+  });
+
+  test("prints the same as JSON", async () => {
+    expect(JSON.parse((await run("list", "--json", "--cwd", "/srv/app")).stdout)).toMatchObject([
+      { id, cwd: "/srv/app", messageCount: 5, usage: { totalTokens: 10_000 } },
+    ]);
+    expect(JSON.parse((await run("list", "--json", "--cwd", "/srv/other")).stdout)).toEqual([]);
+  });
+});
+
+describe("show", () => {
+  test("draws the tree with tips, labels and both ways on from a fork", async () => {
+    const { code, stdout } = await run("show", "abc");
+    expect(code).toBe(0);
+    const tree = stdout.split("\n").slice(2, -1);
+    expect(tree.map((line) => line.replace(/…\w{8} {2}[\d: -]{16} {2}/, ""))).toEqual([
+      expect.stringMatching(/^user: {2}first .* line$/),
+      'user:  second  "the fork"',
+      "├─ user:  on main",
+      "│  assistant (model-1):  answer  [main]",
+      "└─ user:  on side  [side]",
+    ]);
+  });
+
+  test("lets nothing in a message act on the terminal", async () => {
+    for (const args of [["show", id], ["show", id, "--context"], ["list"]]) {
+      const { stdout } = await run(...args);
+      expect(stdout).toContain("first");
+      expect(stdout).not.toContain("\u001b");
+      expect(stdout).not.toContain("\u202e");
+    }
+  });
+
+  test("shows the path of one branch", async () => {
+    const { stdout } = await run("show", id, "--branch", "side");
+    expect(stdout).toContain("on side");
+    expect(stdout).not.toContain("on main");
+  });
+
+  test("prints the messages that a model would get", async () => {
+    expect(JSON.parse((await run("show", id, "--context", "--json")).stdout)).toEqual(messages);
+    expect((await run("show", id, "--context")).stdout).toContain("assistant (model-1)\nanswer\n");
+  });
+
+  test("shows a chain of 20,000 entries", async () => {
+    const repo = await at.database.repo("default");
+    const session = await repo.create({ id: "long" }, context);
+    await session.mutate(
+      (mutator) =>
+        mutator.commit(
+          Array.from({ length: 20_000 }, (_, index) => ({
+            kind: "entry" as const,
+            entry: {
+              id: `e${index}`,
+              parentId: index === 0 ? null : `e${index - 1}`,
+              type: "custom" as const,
+              customType: "step",
+            },
+          })),
+          context,
+        ),
+      context,
+    );
+    await session.close(context);
+    const { code, stdout } = await run("show", "long");
+    await repo.delete(session.metadata, context);
+    expect(code).toBe(0);
+    expect(stdout.match(/ step:/g)).toHaveLength(20_000);
+  });
+
+  test("says which ids begin alike, and that an id is unknown", async () => {
+    const repo = await at.database.repo("default");
+    const twin = await repo.create({ id: "abc-2" }, context);
+    await twin.close(context);
+    const ambiguous = await run("show", "abc");
+    await repo.delete(twin.metadata, context);
+    expect(ambiguous).toMatchObject({ code: 2, stdout: "", stderr: expect.stringContaining("abc-1") });
+    expect(await run("show", "nowhere")).toMatchObject({
+      code: 1,
+      stdout: "",
+      stderr: expect.stringContaining("nowhere"),
+    });
+    expect(await run("show", id, "--branch", "none")).toMatchObject({
+      code: 1,
+      stderr: expect.stringContaining("none"),
+    });
+  });
+});
+
+test("usage sums money exactly, by model", async () => {
+  expect(JSON.parse((await run("usage", "--json")).stdout)).toEqual([
+    {
+      provider: "acme",
+      model: "model-1",
+      calls: 10,
+      input: 10_000,
+      output: 0,
+      cacheRead: 0,
+      cacheWrite: 0,
+      totalTokens: 10_000,
+      cost: "1",
+    },
+  ]);
+  expect((await run("usage")).stdout).toMatch(/acme +model-1 +10 +10,000 .*\$1\.0000\n$/);
+});
+
+describe("import", () => {
+  let directory: string;
+  beforeAll(async () => {
+    directory = await mkdtemp(join(tmpdir(), "pi-sessions-"));
+    await writeFile(
+      join(directory, "broken.jsonl"),
+      '{"type":"session","version":3,"id":"x","timestamp":"2025',
+    );
+    await writeFile(join(directory, "other.jsonl"), '{"hello":"world"}\n');
+  });
+  afterAll(() => rm(directory, { recursive: true }));
+
+  test("tells of each file that was not imported, imports the rest, and exits with 1", async () => {
+    await at.database.createTenant("mixed");
+    const { code, stdout, stderr } = await run("import", "--tenant", "mixed", SAMPLES, directory);
+    expect(code).toBe(1);
+    expect(stderr).toBe(""); // no progress on a pipe
+    expect(stdout).toMatch(/^Imported 4 sessions .* 0 unchanged, 1 skipped, 1 failed\.\n/);
+    expect(stdout).toMatch(/failed {3}.*broken\.jsonl:2: /);
+    expect(stdout).toMatch(/skipped {2}.*other\.jsonl: /);
+  });
+
+  test("does nothing the second time, nor in a dry run", async () => {
+    await at.database.createTenant("twice");
+    const dry = await run("import", "--tenant", "twice", "--dry-run", "--json", SAMPLES);
+    expect(JSON.parse(dry.stdout)).toMatchObject({ dryRun: true, imported: 0, wouldImport: 4 });
+    expect(JSON.parse((await run("list", "--tenant", "twice", "--json")).stdout)).toEqual([]);
+    expect((await run("import", "--tenant", "twice", SAMPLES)).stdout).toContain("Imported 4 sessions");
+    const before = (await run("list", "--tenant", "twice", "--json")).stdout;
+    expect((await run("import", "--tenant", "twice", SAMPLES)).stdout).toContain("Imported 0 sessions");
+    expect((await run("list", "--tenant", "twice", "--json")).stdout).toBe(before);
+  });
+});
+
+test("quickstart migrates, imports and shows, and the second run changes nothing", async () => {
+  await using fresh = await openTestDatabase({ migrated: false });
+  const quickstart = () =>
+    runCommand(["quickstart", "--database-url", fresh.connectionString, "--schema", fresh.schema, SAMPLES]);
+  const first = await quickstart();
+  const second = await quickstart();
+  expect(first.code).toBe(0);
+  expect(first.stdout).toContain("Imported 4 sessions");
+  expect(second.stdout).toContain("Imported 0 sessions");
+  const shown = (stdout: string) => stdout.slice(0, stdout.indexOf("Import"));
+  expect(shown(second.stdout)).toBe(shown(first.stdout));
+  expect(shown(first.stdout)).toMatch(/Sessions\n[\s\S]*Usage by model\n[\s\S]*claude/);
+});
+
+describe("migrate", () => {
+  test("applies, and then has nothing to do", async () => {
+    await using fresh = await openTestDatabase({ migrated: false });
+    const migrate = (...args: string[]) =>
+      runCommand(["migrate", ...args, "--database-url", fresh.connectionString, "--schema", fresh.schema]);
+    expect((await migrate("--status")).code).toBe(1);
+    expect((await migrate()).stdout).toMatch(/^Applied 0001_sessions/);
+    expect((await migrate()).stdout).toBe("The schema is up to date.\n");
+    expect((await migrate("--status")).code).toBe(0);
+  });
+
+  test("prints SQL that makes a schema it then accepts, without a database", async () => {
+    await using fresh = await openTestDatabase({ migrated: false });
+    const { code, stdout } = await runCommand(["migrate", "--print", "--schema", fresh.schema]);
+    expect(code).toBe(0);
+    await fresh.admin.query(stdout);
+    expect(await fresh.database.migrate()).toEqual([]);
+  });
+});
+
+describe("doctor", () => {
+  test("finds nothing wrong with a good database, and leaves nothing in it", async () => {
+    const before = (await run("list", "--json")).stdout;
+    const { code, stdout } = await run("doctor");
+    expect(code).toBe(0);
+    expect(stdout).toContain("All is well.");
+    expect((await run("list", "--json")).stdout).toBe(before);
+  });
+
+  test("names the check that failed and what to do", async () => {
+    await using fresh = await openTestDatabase({ migrated: false });
+    const unmigrated = await runCommand([
+      "doctor",
+      "--database-url",
+      fresh.connectionString,
+      "--schema",
+      fresh.schema,
+    ]);
+    expect(unmigrated).toMatchObject({
+      code: 1,
+      stdout: expect.stringMatching(/FAILED .*pi-sessions migrate/),
+    });
+    const unreachable = await runCommand([
+      "doctor",
+      "--json",
+      "--database-url",
+      "postgresql://u:secret@127.0.0.1:1/x",
+    ]);
+    expect(unreachable.code).toBe(3);
+    expect(JSON.parse(unreachable.stdout)).toMatchObject([{ ok: true }, { check: "connection", ok: false }]);
+    expect(unreachable.stdout).not.toContain("secret");
+  });
+});
+
+test.each(COMMANDS)("%s --help has examples and the exit codes", async (command) => {
+  const { code, stdout } = await runCommand([command, "--help"]);
+  expect(code).toBe(0);
+  expect(stdout).toMatch(/Examples:\n {2}pi-sessions /);
+  expect(stdout).toContain("Exit codes:");
+});
+
+test.each([
+  { args: ["list", "--database-url", "postgresql://127.0.0.1:1/x"], code: 3 },
+  { args: ["list", "--schema", 'a"b', "--database-url", "postgresql://127.0.0.1:1/x"], code: 2 },
+  { args: ["nonsense"], code: 2 },
+  { args: ["show"], code: 2 },
+  { args: ["list", "--nonsense"], code: 2 },
+])("$args.0 with bad input ends with $code and one line on standard error", async ({ args, code }) => {
+  const finished = await runCommand(args);
+  expect(finished).toMatchObject({ code, stdout: "" });
+  expect(finished.stderr).toMatch(/^error: .+\n$/);
+});
+
+test("DATABASE_URL is used where no option names the database, and an unknown tenant is an error", async () => {
+  const env = { DATABASE_URL: at.connectionString };
+  expect((await runCommand(["list", "--schema", at.schema], env)).stdout).toContain(id);
+  const finished = await runCommand(["list", "--schema", at.schema, "--tenant", "nobody"], env);
+  expect(finished).toMatchObject({ code: 3, stderr: expect.stringContaining("nobody") });
+});
