@@ -1,3 +1,4 @@
+import { relative } from "node:path";
 import { fileURLToPath } from "node:url";
 import type { Command } from "commander";
 import { BACKGROUND_CONTEXT as context } from "../contract/context.ts";
@@ -46,7 +47,9 @@ async function quickstart(paths: string[], options: ConnectionOptions): Promise<
 
 function nextSteps(id: string | undefined, options: ConnectionOptions, connectionString: string): string[] {
   const { dataDir } = options;
-  const command = `${commandName()}${dataDir === undefined ? "" : ` --data-dir ${dataDir}`}`;
+  // A script that runs this program says by what name.
+  const name = process.env["PI_SESSIONS_COMMAND"] ?? "pi-sessions";
+  const command = dataDir === undefined ? name : `${name} --data-dir ${relative("", dataDir)}`;
   return [
     ...(id === undefined ? [] : [`${command} show ${id}`, `${command} show ${id} --context`]),
     `${command} list`,
@@ -60,10 +63,4 @@ function nextSteps(id: string | undefined, options: ConnectionOptions, connectio
           `psql ${connectionString}`,
         ]),
   ];
-}
-
-/** As it was typed, so that the printed lines can be typed too. */
-function commandName(): string {
-  const script = process.argv[1] ?? "";
-  return script.endsWith("main.js") ? "node dist/cli/main.js" : "pi-sessions";
 }
