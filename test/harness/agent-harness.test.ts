@@ -47,7 +47,9 @@ async function converse(session: PiSession): Promise<unknown> {
     }),
     fauxAssistantMessage("second answer"),
     fauxAssistantMessage("third answer"),
+    // The kept tail begins within a turn, so that turn gets a summary of its own.
     fauxAssistantMessage("what was said so far"),
+    fauxAssistantMessage("how the last turn began"),
   ]);
   const models = createModels();
   models.setProvider(faux.provider);
@@ -67,7 +69,10 @@ async function converse(session: PiSession): Promise<unknown> {
   for (const prompt of ["one", "look up a tree", "three"]) {
     expect(await lane.prompt(prompt, undefined, BACKGROUND_CONTEXT)).toMatchObject({ ok: true });
   }
-  expect(await lane.compact(undefined, BACKGROUND_CONTEXT)).toMatchObject({ ok: true });
+  expect(await lane.compact(undefined, BACKGROUND_CONTEXT)).toMatchObject({
+    ok: true,
+    value: { compaction: { status: "completed" } },
+  });
   expect(faux.getPendingResponseCount()).toBe(0);
   const observed = await observe(session);
   await harness.close(BACKGROUND_CONTEXT);
