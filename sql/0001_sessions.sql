@@ -4,7 +4,7 @@
 -- list_values, usage_ledger, archives. Rebuildable from them: sessions.name, sessions.first_message,
 -- sessions.message_count, sessions.total_* and entries.run.
 --
--- "{schema}" stands for the schema's name. Nothing is created outside of it, no extension is needed.
+-- Nothing is created outside of the schema, no extension is needed.
 -- The tenant leads every key, so that no query crosses tenants by accident and the tables can be
 -- distributed by tenant as they are. Identifiers sort by code point (collation "C").
 -- Payloads are json, never jsonb: transcripts hold NUL characters and lone surrogates, which only
@@ -54,7 +54,7 @@ create table {schema}.sessions (
 create index sessions_by_creation on {schema}.sessions (tenant_id, created_at desc, session_id);
 alter table {schema}.sessions add primary key (tenant_id, session_id);
 
--- The tree. Rows are never changed and go only with their session. A parent always precedes its
+-- The tree. This package never changes a row; rows go only with their session. A parent always precedes its
 -- children (the commit checks it), so no foreign key ties an entry to its parent.
 create table {schema}.entries (
   tenant_id   uuid not null,
@@ -109,6 +109,7 @@ create table {schema}.usage_ledger (
   session_id       text collate "C" not null,
   usage_id         text collate "C" not null,
   seq              bigint not null,
+  timestamp        bigint not null,     -- of the commit; of an imported row, when it was spent
   entry_id         text collate "C",    -- the entry that caused it; finds provider and model by a join
   adjustment       boolean not null,
   input            bigint not null,

@@ -1,4 +1,4 @@
-import { constants, isUtf8 } from "node:buffer";
+import { isUtf8 } from "node:buffer";
 import { createHash } from "node:crypto";
 import type { ArchiveFile } from "./archive-file.ts";
 import { ArchiveError, LineFault } from "./errors.ts";
@@ -24,8 +24,14 @@ export interface LineReaderOptions {
   readonly onRead?: (bytes: number) => void;
 }
 
-/** What a string can hold. */
-export const MAX_LINE_BYTES = constants.MAX_STRING_LENGTH;
+/**
+ * Longer lines are refused, though a string holds four times as much: `JSON.stringify` of a string of more than
+ * 128 Mi two-byte characters ends the whole process in Node 26, and nothing can catch that.
+ */
+export const MAX_LINE_BYTES = 128 * 1024 * 1024;
+
+/** The driver needs some 80 bytes of memory for each quote and backslash that it escapes. */
+const MAX_ESCAPES = 16 * 1024 * 1024;
 
 const BLOCK_BYTES = 256 * 1024;
 const LINE_FEED = 0x0a;
@@ -164,6 +170,7 @@ export function textOf(bytes: Buffer, options: { first: boolean } = { first: fal
 
 /** @throws LineFault, without the parser's message, which quotes the line */
 export function jsonOf(bytes: Buffer): unknown {
+  assertFewEscapes(bytes);
   const text = textOf(bytes);
   try {
     return JSON.parse(text);
@@ -174,3 +181,14 @@ export function jsonOf(bytes: Buffer): unknown {
     );
   }
 }
+
+function assertFewEscapes(bytes: Buffer): void {
+  if (bytes.length <= MAX_ESCAPES) return;
+  let escapes = 0;
+  for (const byte of bytes) if (byte === BACKSLASH || byte === QUOTE) escapes++;
+  if (escapes <= MAX_ESCAPES) return;
+  throw new LineFault("line_too_long", `the line has more than ${MAX_ESCAPES} quotes and backslashes`);
+}
+
+const BACKSLASH = 0x5c;
+const QUOTE = 0x22;

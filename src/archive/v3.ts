@@ -15,7 +15,7 @@ import { type CommittedWrite, setValue } from "../contract/write.ts";
 import type { ArchiveFile } from "./archive-file.ts";
 import { LineFault, located, quoted } from "./errors.ts";
 import { importedUsage, isZeroUsage } from "./imported-usage.ts";
-import { fileChanged, type Line, LineReader, LineWindow } from "./line-reader.ts";
+import { fileChanged, type Line, LineReader, LineWindow, MAX_LINE_BYTES } from "./line-reader.ts";
 import type { ArchiveReplay, ReplayedWrite } from "./replay.ts";
 import { contextMessage, entryOf } from "./v3-entry.ts";
 import { NONE, V3Index } from "./v3-index.ts";
@@ -23,6 +23,7 @@ import {
   isRetained,
   missingReference,
   parseV3Record,
+  timestampOf,
   usageOf,
   type V3Compaction,
   type V3Record,
@@ -134,6 +135,7 @@ class V3Replay {
       if (message === undefined) continue;
       tail.messages.push(message);
       tail.bytes += this.#index.place(kept).length;
+      if (tail.bytes > MAX_LINE_BYTES) this.#at(number, refuseTail);
     }
     return tail;
   }
@@ -224,6 +226,7 @@ class V3Replay {
         usage,
         entryId: record.id,
         adjustment: false,
+        timestamp: timestampOf(record as V3RetainedRecord),
         details: { source: "v3-import" },
       };
       yield { write, line: line.number, bytes: USAGE_ROW_BYTES };
@@ -317,6 +320,11 @@ const COUNTER_BYTES = 12;
 
 function sha256(text: string): string {
   return createHash("sha256").update(text).digest("hex");
+}
+
+/** The tail becomes part of one entry, which is subject to the same limits as a line. */
+function refuseTail(): never {
+  throw new LineFault("line_too_long", `the compaction keeps messages of more than ${MAX_LINE_BYTES} bytes`);
 }
 
 function toolNames(names: unknown): string[] {

@@ -50,6 +50,11 @@ export function assertSessionId(what: string, id: string): void {
   assertText(what, id, { maxBytes: TEXT_LIMITS.sessionId, empty: false });
 }
 
+/** Whether a `text` column can hold this. */
+export function isStorable(text: unknown): text is string {
+  return typeof text === "string" && !text.includes("\0") && text.isWellFormed();
+}
+
 /** The nearest text that a `text` column can hold: U+FFFD stands for a NUL or a lone surrogate. */
 export function storableText(text: string): string {
   return text.toWellFormed().replaceAll("\0", "\ufffd");

@@ -67,6 +67,8 @@ export function addUsage(left: Usage, right: Usage): Usage {
  * @throws InvalidUsageError when tokens are no safe integers or costs are not finite.
  */
 export function assertUsage(usageId: string, usage: Usage): void {
+  if (typeof usage !== "object" || usage === null)
+    throw new InvalidUsageError(usageId, "input", "a safe integer");
   for (const field of TOKEN_FIELDS) assertTokens(usageId, field, usage?.[field]);
   for (const field of OPTIONAL_TOKEN_FIELDS) {
     if (usage[field] !== undefined) assertTokens(usageId, field, usage[field]);

@@ -66,7 +66,8 @@ export interface UsageRow {
 /** A write with its place in the session, as an archive keeps it. */
 export type CommittedWrite =
   | (Entry & { kind: "entry" })
-  | (UsageRow & { kind: "usage" })
+  // The time is given where an archive knows it; otherwise it is that of the commit.
+  | (UsageRow & { kind: "usage"; timestamp?: number })
   | (ValueWrite & { seq: number })
   | (ListWrite & { seq: number });
 
@@ -127,14 +128,17 @@ export function placeWrites(writes: readonly Write[], firstSeq: number, timestam
  * @throws InvalidTextError, InvalidUsageError, InvalidWriteError, DuplicateIdError
  */
 export function assertWrites(writes: readonly Write[]): void {
+  if (!Array.isArray(writes)) throw new InvalidWriteError(0, "is missing", "pass an array of writes");
   const taken = new Set<string>();
   writes.forEach((write, index) => {
     switch (write?.kind) {
       case "entry":
+        assertObject(write.entry, "entry", index);
         assertEntry(write.entry, index);
         assertUnused(write.entry.id, taken);
         return;
       case "usage":
+        assertObject(write.row, "row", index);
         assertText("usage id", write.row.id, { maxBytes: TEXT_LIMITS.id, empty: true });
         if (write.row.entryId !== undefined) assertEntryId("entry id of a usage row", write.row.entryId);
         assertUsage(write.row.id, write.row.usage);
@@ -163,7 +167,14 @@ function assertEntry(entry: NewEntry, index: number): void {
       `use one of ${[...ENTRY_TYPES].join(", ")}`,
     );
   }
-  if (entry.customType !== undefined) assertCustomType(entry.customType);
+  if (entry.customType !== undefined || entry.type === "custom") assertCustomType(entry.customType as string);
+  if (entry.type === "message") assertObject(entry.message, "entry.message", index);
+}
+
+function assertObject(part: unknown, name: string, index: number): void {
+  if (typeof part !== "object" || part === null) {
+    throw new InvalidWriteError(index, `has no \`${name}\``, "pass an object");
+  }
 }
 
 function assertUnused(id: string, taken: Set<string>): void {

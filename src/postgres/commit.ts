@@ -2,11 +2,10 @@ import { type Kysely, sql } from "kysely";
 import { sessionName } from "../contract/address.ts";
 import { DuplicateIdError, MissingParentError, SessionNotFoundError } from "../contract/errors.ts";
 import { storableText } from "../contract/text.ts";
-import type { CommittedWrite } from "../contract/write.ts";
 import type { DB } from "./schema.generated.ts";
 import { keyColumns, type SessionKey } from "./session-key.ts";
 import { type SessionHead, STATS_COLUMNS, statsColumns, statsOf } from "./session-row.ts";
-import { batchWrites, type Columns, type WriteBatch } from "./write-batch.ts";
+import type { Columns, WriteBatch } from "./write-batch.ts";
 
 /** Moves a session from one head to the next by a few writes. */
 export interface Advance {
@@ -14,7 +13,7 @@ export interface Advance {
   readonly to: SessionHead;
   /** Milliseconds since the epoch. */
   readonly modifiedAt: number;
-  readonly writes: readonly CommittedWrite[];
+  readonly batch: WriteBatch;
 }
 
 /** Somebody else has written since the head was read; `current` is the head now. */
@@ -34,8 +33,7 @@ export async function advanceSession(
   key: SessionKey,
   advance: Advance,
 ): Promise<Overtaken | undefined> {
-  const batch = batchWrites(advance.writes);
-  const found = await commitStatement(db, key, advance, batch).executeTakeFirstOrThrow();
+  const found = await commitStatement(db, key, advance).executeTakeFirstOrThrow();
   if (found.applied !== null) return undefined;
   if (found.next_seq === null) throw new SessionNotFoundError(key.sessionId);
   if (found.taken_id !== null) throw new DuplicateIdError(found.taken_id);
@@ -43,7 +41,8 @@ export async function advanceSession(
   return { current: { nextSeq: found.next_seq, stats: statsOf(found) } };
 }
 
-function commitStatement(db: Kysely<DB>, key: SessionKey, advance: Advance, batch: WriteBatch) {
+function commitStatement(db: Kysely<DB>, key: SessionKey, advance: Advance) {
+  const { batch } = advance;
   const { entries, usage } = batch;
   const ids = [...entries.entry_id, ...usage.usage_id];
   const session = keyColumns(key);
@@ -263,6 +262,7 @@ const ENTRY_TYPES = {
 const USAGE_TYPES = {
   usage_id: "text",
   seq: "bigint",
+  timestamp: "bigint",
   entry_id: "text",
   adjustment: "boolean",
   input: "bigint",

@@ -79,19 +79,16 @@ export class Database {
    * @throws DatabaseTooNewError, MigrationLockedError, DatabasePermissionError
    */
   async migrate(): Promise<string[]> {
-    this.#sessions.assertOpen();
-    return migrate(this.#tables);
+    return this.#sessions.run(() => migrate(this.#tables));
   }
 
   /** For example `18.1`. */
   async serverVersion(): Promise<string> {
-    this.#sessions.assertOpen();
-    return (await readServer(this.#tables)).version;
+    return this.#sessions.run(async () => (await readServer(this.#tables)).version);
   }
 
   async migrationStatus(): Promise<MigrationStatus> {
-    this.#sessions.assertOpen();
-    return migrationStatus(this.#tables);
+    return this.#sessions.run(() => migrationStatus(this.#tables));
   }
 
   /**
@@ -100,14 +97,13 @@ export class Database {
    * @throws TenantNotFoundError, DatabaseNotMigratedError, DatabaseTooNewError
    */
   async repo(tenant: string): Promise<PgSessionRepo> {
-    this.#sessions.assertOpen();
-    return new PgSessionRepo(this.#tables, await findTenant(this.#tables, tenant), this.#sessions);
+    const tenantId = await this.#sessions.run(() => findTenant(this.#tables, tenant));
+    return new PgSessionRepo(this.#tables, tenantId, this.#sessions);
   }
 
   /** @throws TenantExistsError, InvalidTextError */
   async createTenant(slug: string): Promise<void> {
-    this.#sessions.assertOpen();
-    await createTenant(this.#tables, slug);
+    await this.#sessions.run(() => createTenant(this.#tables, slug));
   }
 
   /** Closes all sessions that are open here, and the connections unless the pool is yours. */

@@ -19,8 +19,13 @@ export function isLockTimeout(error: unknown): boolean {
   return codeOf(error) === "55P03";
 }
 
-/** The connection is gone, so what the server did last is not known. */
-export function isConnectionLoss(error: unknown): boolean {
+/** The server itself said no. Anything else leaves open what it did last. */
+export function isAnswer(error: unknown): boolean {
+  const code = codeOf(error);
+  return code !== undefined && /^[0-9A-Z]{5}$/.test(code) && !isConnectionLoss(error);
+}
+
+function isConnectionLoss(error: unknown): boolean {
   const code = codeOf(error);
   if (code !== undefined) return /^(08|57P0[1245])/.test(code) || BROKEN_SOCKET.has(code);
   return (
@@ -44,7 +49,7 @@ export function typedFailure(error: unknown, schema: string): unknown {
   if (code === "53300") return new DatabaseUnreachableError(reasonOf(error), options);
   if (code.startsWith("53")) return new DatabaseFullError(reasonOf(error), options);
   if (isRetryable(error)) return new CommitContentionError(1, options);
-  if (/^28|^3D000$|^57P03$/.test(code) || UNREACHABLE.has(code)) {
+  if (/^28|^3D000$|^57P03$/.test(code) || isUnanswered(error, code)) {
     return new DatabaseUnreachableError(reasonOf(error), options);
   }
   if (isConnectionLoss(error)) return new DatabaseConnectionLostError(options);
@@ -58,9 +63,13 @@ const UNREACHABLE: ReadonlySet<string> = new Set([
   "EHOSTUNREACH",
   "ENETUNREACH",
   "ETIMEDOUT",
-  "ENOENT",
-  "EACCES",
 ]);
+
+/** A socket in the file system fails to connect with the codes of files. */
+function isUnanswered(error: unknown, code: string): boolean {
+  const first = error instanceof AggregateError ? error.errors[0] : error;
+  return UNREACHABLE.has(code) || (first as { syscall?: unknown } | null)?.syscall === "connect";
+}
 
 const BROKEN_SOCKET: ReadonlySet<string> = new Set(["ECONNRESET", "EPIPE", "ECONNABORTED"]);
 
@@ -68,7 +77,9 @@ const BROKEN_SOCKET: ReadonlySet<string> = new Set(["ECONNRESET", "EPIPE", "ECON
 function connectionFailure(error: unknown): unknown {
   if (!(error instanceof Error)) return error;
   if (/timeout exceeded when trying to connect|connection timeout|sasl|ssl connection/i.test(error.message)) {
-    return new DatabaseUnreachableError(error.message, { cause: error });
+    const isFull = /when trying to connect/.test(error.message);
+    const reason = isFull ? "no connection was answered, or became free, in time" : error.message;
+    return new DatabaseUnreachableError(reason, { cause: error });
   }
   return isConnectionLoss(error) ? new DatabaseConnectionLostError({ cause: error }) : error;
 }

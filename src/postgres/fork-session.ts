@@ -4,7 +4,7 @@ import type { Context } from "../contract/context.ts";
 import { ForkError, SessionNotFoundError } from "../contract/errors.ts";
 import { idleLaneState } from "../contract/lane.ts";
 import type { ForkOptions } from "../contract/session.ts";
-import { assertEntryId } from "../contract/text.ts";
+import { assertEntryId, isStorable } from "../contract/text.ts";
 import { emptyUsage } from "../contract/usage.ts";
 import { FORK_POLICY } from "../session/fork-policy.ts";
 import { withPath } from "./branch-path.ts";
@@ -111,6 +111,9 @@ async function selectBranch(
   if (current.tip === undefined) {
     throw refuse(`it has no branch ${JSON.stringify(branch)}`, "name one of its branches");
   }
+  if (current.tip !== null && !isStorable(current.tip)) {
+    throw refuse(`the tip of ${JSON.stringify(branch)} is no entry`, "set the tip to an entry");
+  }
   const { path, isComplete } = await pathBetween(trx, source, current.tip, options.entryId ?? current.tip);
   if (!isComplete)
     throw refuse(`the tip of ${JSON.stringify(branch)} is no entry`, "set the tip to an entry");
@@ -144,6 +147,7 @@ async function laneValues(
   const textOf = (namespace: string) => rows.find((row) => row.namespace === namespace)?.value;
   const tipText = textOf(branchTip(branch).namespace);
   return {
+    // Whatever was set there.
     tip: tipText === undefined ? undefined : JSON.parse(tipText),
     isLane:
       textOf(laneConfig(branch).namespace) !== undefined && textOf(laneState(branch).namespace) !== undefined,
@@ -218,7 +222,7 @@ async function copyEntries(
           (join) => join.onTrue(),
         )
         .select(targetColumns(target))
-        .select([...columns, sql<number>`min(e.seq) over ()`.as("run")]),
+        .select([...columns, sql<number>`(select min(path.run) from path)`.as("run")]),
     )
     .execute();
 }

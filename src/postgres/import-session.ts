@@ -8,7 +8,7 @@ import { createSession, type NewSession } from "./create-session.ts";
 import { keyColumns } from "./session-key.ts";
 import { newHead } from "./session-row.ts";
 import { onSnapshot, read, type Tables } from "./transaction.ts";
-import { addStats } from "./write-batch.ts";
+import { addStats, batchWrites } from "./write-batch.ts";
 
 /** The file that a session was imported from. */
 export interface ArchiveRecord {
@@ -41,14 +41,24 @@ export interface SessionImporter {
 export class PgSessionImporter implements SessionImporter {
   readonly #tables: Tables;
   readonly #tenantId: string;
+  readonly #admit: <T>(operation: () => Promise<T>) => Promise<T>;
 
   /** @internal Get one from a repository. */
-  constructor(tables: Tables, tenantId: string) {
+  constructor(tables: Tables, tenantId: string, admit: <T>(operation: () => Promise<T>) => Promise<T>) {
     this.#tables = tables;
     this.#tenantId = tenantId;
+    this.#admit = admit;
   }
 
-  async find(
+  find(sessionId: string, context: Context): Promise<{ archive: ArchiveRecord | undefined } | undefined> {
+    return this.#admit(() => this.#find(sessionId, context));
+  }
+
+  import(session: NewSession, open: () => ImportStream, context: Context): Promise<SessionStats> {
+    return this.#admit(() => this.#import(session, open, context));
+  }
+
+  async #find(
     sessionId: string,
     context: Context,
   ): Promise<{ archive: ArchiveRecord | undefined } | undefined> {
@@ -57,7 +67,7 @@ export class PgSessionImporter implements SessionImporter {
       db
         .selectFrom("sessions as s")
         .leftJoin("archives as a", (join) =>
-          join.onRef("a.tenant_id", "=", "s.tenant_id").onRef("a.session_id", "=", "s.session_id"),
+          join.on("a.tenant_id", "=", this.#tenantId).on("a.session_id", "=", sessionId),
         )
         .select(["a.format", "a.sha256", "a.bytes"])
         .where("s.tenant_id", "=", this.#tenantId)
@@ -71,7 +81,7 @@ export class PgSessionImporter implements SessionImporter {
     };
   }
 
-  import(session: NewSession, open: () => ImportStream, context: Context): Promise<SessionStats> {
+  #import(session: NewSession, open: () => ImportStream, context: Context): Promise<SessionStats> {
     const key = { tenantId: this.#tenantId, sessionId: session.id };
     return onSnapshot(this.#tables, context, async (trx) => {
       await createSession(trx, key, session);
@@ -82,8 +92,9 @@ export class PgSessionImporter implements SessionImporter {
         const last = writes.at(-1);
         if (last === undefined) continue;
         modifiedAt = latestTimestamp(writes, modifiedAt);
+        const batch = batchWrites(writes, { timestamp: modifiedAt, firstIndex: 0 });
         const to = { nextSeq: last.seq + 1, stats: addStats(head.stats, writes) };
-        const overtaken = await advanceSession(trx, key, { from: head, to, modifiedAt, writes });
+        const overtaken = await advanceSession(trx, key, { from: head, to, modifiedAt, batch });
         if (overtaken !== undefined) throw new SessionExistsError(session.id);
         head = to;
       }

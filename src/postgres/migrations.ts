@@ -109,7 +109,7 @@ export async function printMigrations(schema: string): Promise<string> {
   return [
     "begin;",
     `set local lock_timeout = '${WAIT_FOR_TABLES_MS}ms';`,
-    `create schema "${schema}";`,
+    `create schema if not exists "${schema}";`,
     `create table ${table} (name varchar(255) not null primary key, timestamp varchar(255) not null);`,
     `create table ${lock} (id varchar(255) not null primary key, is_locked integer not null default 0);`,
     `insert into ${lock} (id, is_locked) values ('migration_lock', 0);`,
@@ -143,12 +143,24 @@ class SqlFiles implements MigrationProvider {
   }
 }
 
-async function readMigrations(schema: string): Promise<{ name: string; text: string }[]> {
-  const files = (await readdir(SQL_DIRECTORY)).filter((file) => file.endsWith(".sql")).sort(byName);
+interface MigrationFile {
+  name: string;
+  text: string;
+}
+
+let files: Promise<MigrationFile[]> | undefined;
+
+async function readMigrations(schema: string): Promise<MigrationFile[]> {
+  files ??= readFiles();
+  return (await files).map(({ name, text }) => ({ name, text: text.replaceAll("{schema}", `"${schema}"`) }));
+}
+
+async function readFiles(): Promise<MigrationFile[]> {
+  const names = (await readdir(SQL_DIRECTORY)).filter((file) => file.endsWith(".sql")).sort(byName);
   return Promise.all(
-    files.map(async (file) => {
+    names.map(async (file) => {
       const text = await readFile(new URL(file, SQL_DIRECTORY), "utf8");
-      return { name: file.slice(0, -".sql".length), text: text.replaceAll("{schema}", `"${schema}"`) };
+      return { name: file.slice(0, -".sql".length), text };
     }),
   );
 }

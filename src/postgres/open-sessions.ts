@@ -1,17 +1,19 @@
 import type { Context } from "../contract/context.ts";
+import { Admission } from "../session/admission.ts";
 import { DatabaseClosedError } from "./errors.ts";
 
 interface Closable {
   close(context: Context): Promise<void>;
 }
 
-/** The sessions that are open in one database object, for its `close()`. */
+/** What goes on in one database object: the operations that run and the sessions that are open. */
 export class OpenSessions {
+  readonly #admission = new Admission(() => new DatabaseClosedError("database"));
   readonly #sessions = new Set<Closable>();
-  #closing: Promise<void> | undefined;
 
-  assertOpen(): void {
-    if (this.#closing !== undefined) throw new DatabaseClosedError("database");
+  /** Runs an operation that `close` waits for. */
+  run<T>(operation: () => Promise<T>): Promise<T> {
+    return this.#admission.run(operation);
   }
 
   add(session: Closable): void {
@@ -22,11 +24,11 @@ export class OpenSessions {
     this.#sessions.delete(session);
   }
 
-  /** Lets nothing more in, closes every session, then runs `afterwards`. */
+  /** Lets nothing more in, waits for what runs, closes every session, then runs `afterwards`. */
   close(context: Context, afterwards: () => Promise<void>): Promise<void> {
-    this.#closing ??= Promise.all([...this.#sessions].map((session) => session.close(context))).then(
-      afterwards,
-    );
-    return this.#closing;
+    return this.#admission.close(async () => {
+      await Promise.allSettled([...this.#sessions].map((session) => session.close(context)));
+      await afterwards();
+    });
   }
 }

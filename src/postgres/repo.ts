@@ -3,6 +3,7 @@ import { SessionExistsError, SessionOpenError, SessionVersionError } from "../co
 import type { ForkOptions, SessionCreateOptions, SessionRepo } from "../contract/session.ts";
 import { STORAGE_VERSION } from "../contract/storage.ts";
 import { assertSessionId } from "../contract/text.ts";
+import { Admission } from "../session/admission.ts";
 import { StorageBackedSession, UUID_V7_IDS } from "../session/session.ts";
 import { createSession } from "./create-session.ts";
 import { deleteSession } from "./delete-session.ts";
@@ -47,14 +48,14 @@ export class PgSessionRepo implements SessionRepo<PgSessionMetadata, PgSessionCr
   readonly #open = new Map<string, { session: PgSession; storage: PgStorage }>();
   /** Ids of sessions that are being created, forked or opened here. */
   readonly #reserved = new Set<string>();
-  #closing: Promise<void> | undefined;
+  readonly #admission = new Admission(() => new DatabaseClosedError("repository"));
 
   /** @internal */
   constructor(tables: Tables, tenantId: string, sessions: OpenSessions) {
     this.#tables = tables;
     this.#tenantId = tenantId;
     this.#sessions = sessions;
-    this.importer = new PgSessionImporter(tables, tenantId);
+    this.importer = new PgSessionImporter(tables, tenantId, (operation) => this.#admit(operation));
   }
 
   /**
@@ -71,27 +72,26 @@ export class PgSessionRepo implements SessionRepo<PgSessionMetadata, PgSessionCr
   }
 
   /**
-   * Creates an empty session for code that works on {@link Storage} itself. The repository does not track it.
+   * Creates an empty session for code that works on {@link Storage} itself. It may be opened more than once.
    *
    * @throws InvalidTextError, SessionExistsError
    */
-  async createStorage(options: PgSessionCreateOptions, context: Context): Promise<PgStorage> {
-    this.#assertOpen();
+  createStorage(options: PgSessionCreateOptions, context: Context): Promise<PgStorage> {
     const createdAt = Date.now();
     const id = options.id ?? UUID_V7_IDS.next(createdAt);
-    await this.#insert(id, createdAt, options, context);
-    return new PgStorage(this.#tables, this.#key(id), newHead());
+    return this.#admit(async () => {
+      await this.#insert(id, createdAt, options, context);
+      return this.#bareStorage(id, newHead());
+    });
   }
 
   /**
-   * Opens a session for code that works on {@link Storage} itself. The repository does not track it.
+   * Opens a session for code that works on {@link Storage} itself. It may be opened more than once.
    *
    * @throws SessionNotFoundError, SessionVersionError
    */
-  async openStorage({ id }: Pick<PgSessionMetadata, "id">, context: Context): Promise<PgStorage> {
-    this.#assertOpen();
-    const { head } = await this.#read(id, context);
-    return new PgStorage(this.#tables, this.#key(id), head);
+  openStorage({ id }: Pick<PgSessionMetadata, "id">, context: Context): Promise<PgStorage> {
+    return this.#admit(async () => this.#bareStorage(id, (await this.#read(id, context)).head));
   }
 
   /**
@@ -108,21 +108,18 @@ export class PgSessionRepo implements SessionRepo<PgSessionMetadata, PgSessionCr
   }
 
   /** All sessions of the tenant, newest first. */
-  async list(options: ListOptions | undefined, context: Context): Promise<PgSessionMetadata[]> {
-    this.#assertOpen();
-    return listSessions(this.#tables, this.#tenantId, options ?? {}, context);
+  list(options: ListOptions | undefined, context: Context): Promise<PgSessionMetadata[]> {
+    return this.#admit(() => listSessions(this.#tables, this.#tenantId, options ?? {}, context));
   }
 
   /** {@link list} with name, first user message and totals. */
-  async summarize(options: PgSessionListOptions | undefined, context: Context): Promise<SessionSummary[]> {
-    this.#assertOpen();
-    return summarizeSessions(this.#tables, this.#tenantId, options ?? {}, context);
+  summarize(options: PgSessionListOptions | undefined, context: Context): Promise<SessionSummary[]> {
+    return this.#admit(() => summarizeSessions(this.#tables, this.#tenantId, options ?? {}, context));
   }
 
   /** What the tenant spent, by model. */
-  async usageByModel(context: Context): Promise<ModelUsage[]> {
-    this.#assertOpen();
-    return usageByModel(this.#tables, this.#tenantId, context);
+  usageByModel(context: Context): Promise<ModelUsage[]> {
+    return this.#admit(() => usageByModel(this.#tables, this.#tenantId, context));
   }
 
   /**
@@ -130,10 +127,10 @@ export class PgSessionRepo implements SessionRepo<PgSessionMetadata, PgSessionCr
    *
    * @throws SessionNotFoundError, SessionOpenError
    */
-  async delete(metadata: Pick<PgSessionMetadata, "id">, context: Context): Promise<void> {
-    this.#assertOpen();
-    if (this.#isTaken(metadata.id)) throw new SessionOpenError(metadata.id);
-    await deleteSession(this.#tables, this.#key(metadata.id), context);
+  delete(metadata: Pick<PgSessionMetadata, "id">, context: Context): Promise<void> {
+    return this.#reserve(metadata.id, new SessionOpenError(metadata.id), () =>
+      deleteSession(this.#tables, this.#key(metadata.id), context),
+    );
   }
 
   /**
@@ -156,12 +153,11 @@ export class PgSessionRepo implements SessionRepo<PgSessionMetadata, PgSessionCr
     });
   }
 
-  /** Closes the sessions that are open here. */
+  /** Waits for what was admitted, then closes the sessions that are open here. */
   close(context: Context): Promise<void> {
-    this.#closing ??= Promise.all([...this.#open.values()].map(({ session }) => session.close(context))).then(
-      () => {},
-    );
-    return this.#closing;
+    return this.#admission.close(async () => {
+      await Promise.all([...this.#open.values()].map(({ session }) => session.close(context)));
+    });
   }
 
   async #read(id: string, context: Context): Promise<{ metadata: PgSessionMetadata; head: SessionHead }> {
@@ -187,15 +183,21 @@ export class PgSessionRepo implements SessionRepo<PgSessionMetadata, PgSessionCr
     );
   }
 
-  async #reserve<T>(id: string, taken: Error, work: () => Promise<T>): Promise<T> {
-    this.#assertOpen();
-    if (this.#isTaken(id)) throw taken;
-    this.#reserved.add(id);
-    try {
-      return await work();
-    } finally {
-      this.#reserved.delete(id);
-    }
+  #admit<T>(operation: () => Promise<T>): Promise<T> {
+    return this.#sessions.run(() => this.#admission.run(operation));
+  }
+
+  /** Nothing else may create, open, fork to or delete the session meanwhile. */
+  #reserve<T>(id: string, taken: Error, work: () => Promise<T>): Promise<T> {
+    return this.#admit(async () => {
+      if (this.#isTaken(id)) throw taken;
+      this.#reserved.add(id);
+      try {
+        return await work();
+      } finally {
+        this.#reserved.delete(id);
+      }
+    });
   }
 
   #isTaken(id: string): boolean {
@@ -203,7 +205,6 @@ export class PgSessionRepo implements SessionRepo<PgSessionMetadata, PgSessionCr
   }
 
   #publish(metadata: PgSessionMetadata, head: SessionHead): PgSession {
-    this.#assertOpen();
     const { id } = metadata;
     const storage = new PgStorage(this.#tables, this.#key(id), head);
     const session = new StorageBackedSession(metadata, storage, {
@@ -217,14 +218,15 @@ export class PgSessionRepo implements SessionRepo<PgSessionMetadata, PgSessionCr
     return session;
   }
 
+  #bareStorage(id: string, head: SessionHead): PgStorage {
+    const storage = new PgStorage(this.#tables, this.#key(id), head, () => this.#sessions.delete(storage));
+    this.#sessions.add(storage);
+    return storage;
+  }
+
   /** @throws InvalidTextError */
   #key(sessionId: string): SessionKey {
     assertSessionId("session id", sessionId);
     return { tenantId: this.#tenantId, sessionId };
-  }
-
-  #assertOpen(): void {
-    this.#sessions.assertOpen();
-    if (this.#closing !== undefined) throw new DatabaseClosedError("repository");
   }
 }

@@ -7,6 +7,7 @@ import type { SessionStats } from "../contract/usage.ts";
 import {
   assertWrites,
   type CommitResult,
+  type CommittedWrite,
   placeWrites,
   type UsageRow,
   type Write,
@@ -14,14 +15,14 @@ import {
 import { Admission } from "../session/admission.ts";
 import { advanceSession, type Overtaken } from "./commit.ts";
 import { getEntries, scanEntries } from "./entries.ts";
+import { CommitContentionError } from "./errors.ts";
 import { scanBranch, scanBranchStructure } from "./scan-branch.ts";
 import type { SessionKey } from "./session-key.ts";
 import { readHead, type SessionHead } from "./session-row.ts";
-import { assertNotAborted, serializable, type Tables } from "./transaction.ts";
+import { assertNotAborted, backOff, serializable, type Tables } from "./transaction.ts";
 import { scanUsage } from "./usage-ledger.ts";
 import { getValue, readList, scanValues } from "./values.ts";
-import { addStats } from "./write-batch.ts";
-import { chunkWrites } from "./write-chunks.ts";
+import { addStats, batchWrites, type WriteBatch } from "./write-batch.ts";
 
 /** {@link Storage} of one session in PostgreSQL. Any number of them, in any process, may share a session. */
 export class PgStorage implements Storage {
@@ -30,13 +31,15 @@ export class PgStorage implements Storage {
   readonly #admission: Admission;
   /** Remembered between commits; the commit's compare-and-swap proves it right or replaces it. */
   #head: SessionHead | undefined;
+  readonly #onClose: () => void;
   #lastCommit: Promise<unknown> = Promise.resolve();
 
   /** @internal Get one from a repository. */
-  constructor(tables: Tables, key: SessionKey, head: SessionHead) {
+  constructor(tables: Tables, key: SessionKey, head: SessionHead, onClose: () => void = () => {}) {
     this.#tables = tables;
     this.#key = key;
     this.#head = head;
+    this.#onClose = onClose;
     this.#admission = new Admission(() => new SessionClosedError(key.sessionId));
   }
 
@@ -99,7 +102,7 @@ export class PgStorage implements Storage {
   }
 
   close(_context: Context): Promise<void> {
-    return this.#admission.close();
+    return this.#admission.close(this.#onClose);
   }
 
   async #commit(writes: readonly Write[], context: Context): Promise<CommitResult> {
@@ -107,17 +110,21 @@ export class PgStorage implements Storage {
     assertWrites(writes);
     const timestamp = Date.now();
     if (writes.length === 0) return this.#commitNothing(timestamp, context);
-    for (;;) {
+    for (let attempt = 1; attempt <= MAX_OVERTAKEN; attempt++) {
       const from = this.#head ?? (await readHead(this.#tables, this.#key, context));
       const placed = placeWrites(writes, from.nextSeq, timestamp);
       const to = { nextSeq: from.nextSeq + placed.length, stats: addStats(from.stats, placed) };
       // Until the outcome is known, nothing is remembered.
       this.#head = undefined;
-      const overtaken = await this.#advance(from, to, timestamp, placed, context);
+      const batches = batchesOf(placed, timestamp);
+      const overtaken = await this.#advance(from, to, timestamp, batches, context);
       this.#head = overtaken?.current ?? to;
-      if (overtaken !== undefined) continue;
-      return { firstSeq: from.nextSeq, seqs: placed.map(({ seq }) => seq), timestamp, stats: to.stats };
+      if (overtaken === undefined) {
+        return { firstSeq: from.nextSeq, seqs: placed.map(({ seq }) => seq), timestamp, stats: to.stats };
+      }
+      await backOff(attempt);
     }
+    throw new CommitContentionError(MAX_OVERTAKEN);
   }
 
   async #commitNothing(timestamp: number, context: Context): Promise<CommitResult> {
@@ -129,18 +136,33 @@ export class PgStorage implements Storage {
     from: SessionHead,
     to: SessionHead,
     modifiedAt: number,
-    writes: ReturnType<typeof placeWrites>,
+    batches: readonly WriteBatch[],
     context: Context,
   ): Promise<Overtaken | undefined> {
     return serializable(this.#tables, context, async (trx) => {
       let head = from;
-      for (const chunk of chunkWrites(writes)) {
-        // The first chunk moves the head for all of them; the others find it there.
-        const overtaken = await advanceSession(trx, this.#key, { from: head, to, modifiedAt, writes: chunk });
+      for (const batch of batches) {
+        // The first one moves the head for all of them; the others find it there.
+        const overtaken = await advanceSession(trx, this.#key, { from: head, to, modifiedAt, batch });
         if (overtaken !== undefined) return overtaken;
         head = to;
       }
       return undefined;
     });
   }
+}
+
+/** Each time somebody else has committed, so the session as a whole gets on. */
+const MAX_OVERTAKEN = 200;
+
+/** Large commits go in several statements of one transaction, which bounds the memory of both sides. */
+const MAX_WRITES_PER_STATEMENT = 5_000;
+
+function batchesOf(writes: readonly CommittedWrite[], timestamp: number): WriteBatch[] {
+  const batches: WriteBatch[] = [];
+  for (let start = 0; start < writes.length; start += MAX_WRITES_PER_STATEMENT) {
+    const chunk = writes.slice(start, start + MAX_WRITES_PER_STATEMENT);
+    batches.push(batchWrites(chunk, { timestamp, firstIndex: start }));
+  }
+  return batches;
 }

@@ -2,7 +2,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import type { AbortableQueryOptions, IsolationLevel, Kysely, Transaction } from "kysely";
 import type { Context } from "../contract/context.ts";
 import { CommitContentionError, CommitOutcomeUnknownError } from "./errors.ts";
-import { isConnectionLoss, isRetryable, typedFailure } from "./failure.ts";
+import { isAnswer, isRetryable, typedFailure } from "./failure.ts";
 import type { DB } from "./schema.generated.ts";
 
 /** The tables of one schema on one server: every statement goes through {@link read}, {@link serializable} or
@@ -14,7 +14,7 @@ export interface Tables {
 
 const MAX_ATTEMPTS = 20;
 const FIRST_DELAY_MS = 4;
-const MAX_DELAY_MS = 500;
+const MAX_DELAY_MS = 250;
 
 /** @throws the reason of the context's abort signal */
 export function assertNotAborted(context: Context): void {
@@ -75,7 +75,7 @@ async function repeated<T>(
     } catch (error) {
       if (!isRetryable(error)) throw typedFailure(error, tables.schema);
       if (attempt === MAX_ATTEMPTS) throw new CommitContentionError(attempt, { cause: error });
-      await sleep(retryDelayMs(attempt));
+      await backOff(attempt);
     }
   }
 }
@@ -92,14 +92,14 @@ async function attemptOnce<T>(tables: Tables, isolationLevel: IsolationLevel, wo
         return result;
       });
   } catch (error) {
-    if (isCommitting && isConnectionLoss(error)) throw new CommitOutcomeUnknownError({ cause: error });
+    if (isCommitting && !isAnswer(error)) throw new CommitOutcomeUnknownError({ cause: error });
     throw error;
   }
 }
 
-/** Jitter keeps transactions that failed together from meeting again. */
-function retryDelayMs(attempt: number): number {
-  return Math.random() * Math.min(MAX_DELAY_MS, FIRST_DELAY_MS * 2 ** attempt);
+/** Waits longer after each attempt; jitter keeps transactions that failed together from meeting again. */
+export async function backOff(attempt: number): Promise<void> {
+  await sleep(Math.random() * Math.min(MAX_DELAY_MS, FIRST_DELAY_MS * 2 ** attempt));
 }
 
 function abortReason(signal: AbortSignal): unknown {

@@ -8,7 +8,7 @@ export interface ModelUsage {
   provider: string;
   model: string;
   calls: number;
-  /** Tokens. */
+  /** Tokens; exact up to 2^53. */
   input: number;
   output: number;
   cacheRead: number;
@@ -29,7 +29,7 @@ export async function usageByModel(
       .selectFrom("usage_ledger as u")
       .leftJoin("entries as e", (join) =>
         join
-          .onRef("e.tenant_id", "=", "u.tenant_id")
+          .on("e.tenant_id", "=", tenantId)
           .onRef("e.session_id", "=", "u.session_id")
           .onRef("e.entry_id", "=", "u.entry_id"),
       )
@@ -37,11 +37,11 @@ export async function usageByModel(
         sql<string>`coalesce(e.provider, 'unknown')`.as("provider"),
         sql<string>`coalesce(e.model, 'unknown')`.as("model"),
         sql<number>`count(*) filter (where not u.adjustment)`.as("calls"),
-        sql<number>`sum(u.input)::bigint`.as("input"),
-        sql<number>`sum(u.output)::bigint`.as("output"),
-        sql<number>`sum(u.cache_read)::bigint`.as("cacheRead"),
-        sql<number>`sum(u.cache_write)::bigint`.as("cacheWrite"),
-        sql<number>`sum(u.total_tokens)::bigint`.as("totalTokens"),
+        sql<number>`sum(u.input)::double precision`.as("input"),
+        sql<number>`sum(u.output)::double precision`.as("output"),
+        sql<number>`sum(u.cache_read)::double precision`.as("cacheRead"),
+        sql<number>`sum(u.cache_write)::double precision`.as("cacheWrite"),
+        sql<number>`sum(u.total_tokens)::double precision`.as("totalTokens"),
         sql<string>`trim_scale(sum(u.cost_total))`.as("cost"),
       ])
       .where("u.tenant_id", "=", tenantId)

@@ -25,6 +25,7 @@ export type EntryColumn =
 export type UsageColumn =
   | "usage_id"
   | "seq"
+  | "timestamp"
   | "entry_id"
   | "adjustment"
   | "input"
@@ -58,23 +59,28 @@ export interface WriteBatch {
 }
 
 /**
- * Sorts placed writes by table. Of several writes to one address only the last counts; of a list, those
- * after its last deletion.
+ * Sorts placed writes by table; `timestamp` is for usage rows that bring none, `firstIndex` is the place of the
+ * first write in its commit. Of several writes to one address only the last counts; of a list, those
+ * after its last deletion. `timestamp` is that of usage rows that bring none.
  *
  * @throws InvalidWriteError when a value cannot be written as JSON
  */
-export function batchWrites(writes: readonly CommittedWrite[]): WriteBatch {
+export function batchWrites(
+  writes: readonly CommittedWrite[],
+  { timestamp, firstIndex }: { timestamp: number; firstIndex: number },
+): WriteBatch {
   const batch = emptyBatch();
   const values = new Map<string, { write: Extract<CommittedWrite, { kind: "value" }>; index: number }>();
   const lists = new Map<string, ListWrites>();
   const chains = new Chains();
-  writes.forEach((write, index) => {
+  writes.forEach((write, position) => {
+    const index = firstIndex + position;
     switch (write.kind) {
       case "entry":
         addEntry(batch, write, chains, index);
         return;
       case "usage":
-        addUsageRow(batch, write, index);
+        addUsageRow(batch, { timestamp, ...write }, index);
         return;
       case "value":
         values.set(addressOf(write), { write, index });
@@ -162,10 +168,11 @@ function addEntry(batch: WriteBatch, entry: Entry, chains: Chains, index: number
   addRow(batch.entries, { ...columns, ...chains.place(entry), payload: toJson(payload, index) });
 }
 
-function addUsageRow(batch: WriteBatch, row: UsageRow, index: number): void {
+function addUsageRow(batch: WriteBatch, row: UsageRow & { timestamp: number }, index: number): void {
   addRow(batch.usage, {
     usage_id: row.id,
     seq: row.seq,
+    timestamp: row.timestamp,
     entry_id: row.entryId ?? null,
     adjustment: row.adjustment === true,
     ...tokenColumns(row.usage),
@@ -239,6 +246,7 @@ function emptyBatch(): WriteBatch {
     usage: {
       usage_id: [],
       seq: [],
+      timestamp: [],
       entry_id: [],
       adjustment: [],
       input: [],

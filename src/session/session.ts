@@ -58,9 +58,9 @@ export class StorageBackedSession<TMetadata extends SessionMetadata = SessionMet
     this.#onClose = options.onClose ?? (() => {});
   }
 
-  async beginMutation(_context: Context): Promise<SessionMutation> {
+  async beginMutation(context: Context): Promise<SessionMutation> {
     this.assertUsable();
-    return new StorageMutation(this.#storage, await this.#line.enter());
+    return new StorageMutation(this.#storage, await this.#line.enter(context));
   }
 
   async mutate<T>(mutation: SessionMutationCallback<T>, context: Context): Promise<T> {

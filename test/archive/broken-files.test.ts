@@ -417,6 +417,27 @@ test("what is nested too deeply for the server is a fault of the file", async ()
   ]);
 });
 
+test("a line that would be too much for the process is refused", { timeout: 120_000 }, async () => {
+  await using directory = await scratch();
+  const long = (content: Buffer) =>
+    Buffer.concat([
+      Buffer.from(`${JSON.stringify(V3)}\n${JSON.stringify(record("a", null)).slice(0, -2)},"x":"`),
+      content,
+      Buffer.from('"}}\n'),
+    ]);
+  const paths = [
+    await directory.write("long.jsonl", long(Buffer.alloc(140 * 1024 * 1024, "x"))),
+    await directory.write("escapes.jsonl", long(Buffer.alloc(40 * 1024 * 1024, "\\n"))),
+  ];
+  const { importer } = await database.database.repo("default");
+  const report = await importArchives(importer, paths, {}, context);
+  const refused = { status: "failed", code: "line_too_long", line: 2 };
+  expect(report.files).toMatchObject([
+    { ...refused, reason: expect.stringContaining("longer than") },
+    { ...refused, reason: expect.stringContaining("backslashes") },
+  ]);
+});
+
 test("a file that is not finished is imported up to its last complete line", async () => {
   await using directory = await scratch();
   const torn = Buffer.concat([

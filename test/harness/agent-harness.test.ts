@@ -1,143 +1,266 @@
+/**
+ * The same conversation with pi's real AgentHarness, once on a PgSessionRepo and once in memory, must leave the
+ * same session behind and show the model the same.
+ */
 import {
-  AgentHarness,
+  type AgentHarness,
   type AgentHarnessTool,
-  DEFAULT_COMPACTION_SETTINGS,
-  type Session as PiSession,
+  type AgentLane,
+  type AgentMessage,
+  convertToLlm,
+  AgentHarness as Harness,
+  MemorySessionRepo,
 } from "@earendil-works/pi-agent-core";
-import { BACKGROUND_CONTEXT } from "@earendil-works/pi-agent-core/harness/context";
-import { MemorySessionRepo } from "@earendil-works/pi-agent-core/harness/session";
-import { createModels } from "@earendil-works/pi-ai";
-import { fauxAssistantMessage, fauxProvider, fauxToolCall } from "@earendil-works/pi-ai/providers/faux";
-import { afterAll, beforeAll, expect, test } from "vitest";
-import { buildSessionContext, BACKGROUND_CONTEXT as context } from "../../src/index.ts";
+import {
+  createModels,
+  fauxAssistantMessage,
+  fauxProvider,
+  fauxText,
+  fauxThinking,
+  fauxToolCall,
+  Type,
+} from "@earendil-works/pi-ai";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import {
+  buildSessionContext,
+  BACKGROUND_CONTEXT as context,
+  type Session,
+  type SessionRepo,
+  type UsageRow,
+  value,
+} from "../../src/index.ts";
+import type { PgSessionRepo } from "../../src/postgres/repo.ts";
 import { openTestDatabase, type TestDatabase } from "../support/database.ts";
 
-let at: TestDatabase;
-
-beforeAll(async () => {
-  at = await openTestDatabase();
-});
-afterAll(() => at[Symbol.asyncDispose]());
-
-const lookUp: AgentHarnessTool<undefined> = {
-  name: "look_up",
-  label: "Look up",
-  description: "Looks a word up.",
-  parameters: { type: "object", properties: { word: { type: "string" } }, required: ["word"] },
-  execute: async (_id, parameters, _onUpdate, _toolContext, invocation) => {
-    await invocation.setMemo("word", JSON.stringify(parameters));
-    return {
-      content: [{ type: "text", text: `a \0 binary \ud800 answer` }],
-      details: { parameters: JSON.stringify(parameters) },
-    };
-  },
-};
-
-/** Three prompts, a tool call in the second, and a compaction after them. */
-async function converse(session: PiSession): Promise<unknown> {
-  const faux = fauxProvider({
-    api: "acme-api",
-    provider: "acme",
-    models: [{ id: "model-1", cost: { input: 3, output: 15, cacheRead: 0.3, cacheWrite: 3.75 } }],
-  });
-  faux.setResponses([
-    fauxAssistantMessage("first answer"),
-    fauxAssistantMessage([fauxToolCall("look_up", { word: "tree" }, { id: "call-1" })], {
-      stopReason: "toolUse",
-    }),
-    fauxAssistantMessage("second answer"),
-    fauxAssistantMessage("third answer"),
-    // The kept tail begins within a turn, so that turn gets a summary of its own.
-    fauxAssistantMessage("what was said so far"),
-    fauxAssistantMessage("how the last turn began"),
-  ]);
-  const models = createModels();
-  models.setProvider(faux.provider);
-  const { harness } = await AgentHarness.create(
-    {
-      session,
-      models,
-      model: faux.getModel(),
-      tools: [lookUp],
-      activeToolNames: ["look_up"],
-      systemPrompt: "You are a test.",
-      compaction: { ...DEFAULT_COMPACTION_SETTINGS, keepRecentTokens: 1 },
-    },
-    BACKGROUND_CONTEXT,
-  );
-  const lane = await harness.lane("main", BACKGROUND_CONTEXT);
-  for (const prompt of ["one", "look up a tree", "three"]) {
-    expect(await lane.prompt(prompt, undefined, BACKGROUND_CONTEXT)).toMatchObject({ ok: true });
-  }
-  expect(await lane.compact(undefined, BACKGROUND_CONTEXT)).toMatchObject({
-    ok: true,
-    value: { compaction: { status: "completed" } },
-  });
-  expect(faux.getPendingResponseCount()).toBe(0);
-  const observed = await observe(session);
-  await harness.close(BACKGROUND_CONTEXT);
-  return observed;
-}
-
+/** Binary output and cut strings are everyday life of an agent. */
+const AWKWARD = "\0 \ud83d \u{1f600}";
+/** Everything that the harness keeps as values, whether or not it is there at the end. */
 const NAMESPACES = [
   "pi.branch.tip",
+  "pi.entry.label",
   "pi.lane.config",
   "pi.lane.state",
-  "pi.result",
-  "pi.session.name",
-  "pi.entry.label",
   "pi.op.meta",
+  "pi.op.preparation",
   "pi.op.state",
   "pi.op.tool_args",
   "pi.op.tool_memo",
-  "pi.op.preparation",
   "pi.pending.entry",
   "pi.pending.tool_output",
+  "pi.result",
+  "pi.session.name",
 ];
 
-async function observe(session: PiSession): Promise<unknown> {
-  const values = [];
-  for (const namespace of NAMESPACES) {
-    values.push(...(await session.scanValues({ namespace, key: "", kind: "value" }, BACKGROUND_CONTEXT)));
-  }
-  const branch = await session.branch("main", BACKGROUND_CONTEXT);
-  const path = (await branch?.findEntries({ order: "oldestFirst" }, BACKGROUND_CONTEXT)) ?? [];
-  return normalize({
-    entries: await session.findEntries({ order: "asc" }, BACKGROUND_CONTEXT),
-    values,
-    stats: await session.getStats(BACKGROUND_CONTEXT),
-    context: await buildSessionContext(path, undefined, context),
-  });
+/** What a conversation left behind and what was seen on the way. */
+interface Conversation {
+  readonly session: Session;
+  readonly duringTool: unknown;
+  readonly afterwards: unknown;
+  /** What the model was shown, request by request. */
+  readonly requests: readonly (readonly AgentMessage[])[];
+  /** What the harness said about each usage row. */
+  readonly usage: readonly UsageRow[];
 }
 
-const UUID = /[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}/g;
+let at: TestDatabase;
+let repo: PgSessionRepo;
+let onPostgres: Conversation;
+let inMemory: Conversation;
+
+beforeAll(async () => {
+  at = await openTestDatabase();
+  repo = await at.database.repo("default");
+  onPostgres = await converse(repo);
+  inMemory = await converse(new MemorySessionRepo());
+});
+afterAll(() => at[Symbol.asyncDispose]());
+
+describe("a conversation with pi's AgentHarness: a tool, three prompts, a compaction, a restart", () => {
+  test("leaves the entries, values and totals that it leaves in memory", () => {
+    expect(normalized(onPostgres.afterwards)).toEqual(normalized(inMemory.afterwards));
+  });
+
+  test("has the state while a tool runs that it has in memory", () => {
+    expect(normalized(onPostgres.duringTool)).toEqual(normalized(inMemory.duringTool));
+  });
+
+  test("shows the model what it shows it in memory", () => {
+    expect(normalized(onPostgres.requests)).toEqual(normalized(inMemory.requests));
+  });
+
+  test("is a conversation as promised, with the awkward text intact", async () => {
+    const entries = await onPostgres.session.findEntries({ order: "asc" }, context);
+    const kinds = entries.map((entry) => (entry.type === "message" ? entry.message.role : entry.type));
+    expect(kinds).toEqual([
+      ...["user", "assistant", "toolResult", "assistant"],
+      ...["user", "assistant"],
+      "compaction",
+      ...["user", "assistant"],
+    ]);
+    expect(entries[0]).toMatchObject({ message: { content: [{ text: `weather? ${AWKWARD}` }] } });
+    expect(entries[1]).toMatchObject({
+      message: { content: [{}, { arguments: { city: `Bern ${AWKWARD}` } }] },
+    });
+    expect(entries[2]).toMatchObject({ message: { content: [{ text: `rain ${AWKWARD}` }], isError: false } });
+    expect(entries.at(-1)).toMatchObject({ message: { stopReason: "stop" } });
+  });
+
+  test("is shown to the model as buildSessionContext builds it", async () => {
+    const main = await onPostgres.session.branch("main", context);
+    const path = (await main?.findEntries({ order: "oldestFirst" }, context)) ?? [];
+    const withoutAnswer = path.slice(0, -1);
+    const built = await buildSessionContext(withoutAnswer, undefined, context);
+    expect(built[0]).toMatchObject({ role: "compactionSummary" });
+    expect(built).toEqual(onPostgres.requests.at(-1));
+  });
+
+  test("keeps in the ledger the rows that the harness reported", async () => {
+    const storage = await repo.openStorage(onPostgres.session.metadata, context);
+    const ledger = await storage.scanUsage({}, context);
+    await storage.close(context);
+    expect(ledger).toEqual(onPostgres.usage);
+    expect(normalized(ledger)).toEqual(normalized(inMemory.usage));
+  });
+
+  test("leaves nothing of its operations behind", async () => {
+    const { rows } = await at.admin.query<{ namespace: string }>(`
+      select distinct namespace from (
+        select namespace from "${at.schema}".scalar_values union all select namespace from "${at.schema}".list_values
+      ) as state order by namespace
+    `);
+    expect(rows.map(({ namespace }) => namespace)).toEqual([
+      "pi.branch.tip",
+      "pi.entry.label",
+      "pi.lane.config",
+      "pi.lane.state",
+      "pi.result",
+      "pi.session.name",
+    ]);
+  });
+});
+
+async function converse(sessions: SessionRepo): Promise<Conversation> {
+  const faux = fauxProvider({ api: "faux", tokenSize: { min: 3, max: 3 } });
+  faux.setResponses([
+    fauxAssistantMessage(
+      [fauxText("Let me see."), fauxToolCall("weather", { city: `Bern ${AWKWARD}` }, { id: "call" })],
+      { stopReason: "toolUse" },
+    ),
+    fauxAssistantMessage("It rains."),
+    fauxAssistantMessage([fauxThinking("Hm."), fauxText("Because of the clouds.")]),
+    fauxAssistantMessage("They talked about the weather."),
+    fauxAssistantMessage("And why it is so."),
+    fauxAssistantMessage("You are welcome."),
+  ]);
+  const requests: AgentMessage[][] = [];
+  const usage: UsageRow[] = [];
+  let duringTool: unknown;
+
+  const attach = async (session: Session): Promise<{ harness: AgentHarness; lane: AgentLane }> => {
+    const models = createModels();
+    models.setProvider(faux.provider);
+    const weather = weatherTool(async () => {
+      duringTool = await stateOf(session);
+    });
+    const { harness, open } = await Harness.create(
+      {
+        session,
+        models,
+        model: faux.getModel(),
+        tools: [weather],
+        activeToolNames: ["weather"],
+        compaction: { enabled: true, reserveTokens: 1_000, keepRecentTokens: 1 },
+        toProviderMessages: (messages) => {
+          requests.push(structuredClone(messages));
+          return convertToLlm(messages);
+        },
+      },
+      context,
+    );
+    expect(open).toEqual([]);
+    harness.events.on("usage", ({ row }) => void usage.push(row));
+    return { harness, lane: await harness.lane("main", context) };
+  };
+
+  const session = await sessions.create({}, context);
+  const { harness, lane } = await attach(session);
+  await harness.setName(`About ${AWKWARD}`, context);
+  expect(await lane.prompt(`weather? ${AWKWARD}`, undefined, context)).toMatchObject(COMPLETED);
+  expect(await lane.prompt("why?", undefined, context)).toMatchObject(COMPLETED);
+  for (const dollars of [0.1, 0.2, 0.3]) {
+    await lane.recordUsage(spent(dollars), { details: { reason: AWKWARD } }, context);
+  }
+  const tip = await lane.getTipId(context);
+  await harness.setLabel(tip ?? "", `here ${AWKWARD}`, context);
+  expect(await lane.compact(undefined, context)).toMatchObject({
+    ok: true,
+    value: { compaction: { status: "completed" } },
+  });
+  await harness.close(context); // and with it the session
+
+  const reopened = await sessions.open(session.metadata, context);
+  const restarted = await attach(reopened);
+  expect(await restarted.lane.prompt("thanks", undefined, context)).toMatchObject(COMPLETED);
+  await restarted.harness.close(context);
+
+  const kept = await sessions.open(session.metadata, context);
+  return { session: kept, duringTool, afterwards: await stateOf(kept), requests, usage };
+}
+
+const COMPLETED = { ok: true, value: { status: "completed" } };
+
+/** Uses what the harness keeps for a tool: a memo and a checkpoint. */
+function weatherTool(onRun: () => Promise<void>) {
+  const parameters = Type.Object({ city: Type.String() });
+  const tool: AgentHarnessTool<object | undefined, typeof parameters> = {
+    name: "weather",
+    label: "Weather",
+    description: "Tells the weather of a city.",
+    parameters,
+    async execute(_id, { city }, onUpdate, _toolContext, invocation) {
+      await invocation.setMemo("asked", city);
+      await onRun();
+      onUpdate({ content: [{ type: "text", text: "looking" }], details: null }, { checkpoint: true });
+      return { content: [{ type: "text", text: `rain ${AWKWARD}` }], details: { city } };
+    },
+  };
+  return tool as AgentHarnessTool<object | undefined>;
+}
+
+function spent(dollars: number) {
+  return {
+    input: 1,
+    output: 1,
+    cacheRead: 0,
+    cacheWrite: 0,
+    totalTokens: 2,
+    cost: { input: dollars, output: 0, cacheRead: 0, cacheWrite: 0, total: dollars },
+  };
+}
+
+async function stateOf(session: Session): Promise<unknown> {
+  const values: Record<string, unknown> = {};
+  for (const namespace of NAMESPACES) values[namespace] = await session.scanValues(value(namespace), context);
+  const main = await session.branch("main", context);
+  const path = (await main?.findEntries({ order: "oldestFirst" }, context)) ?? [];
+  return {
+    entries: await session.findEntries({ order: "asc" }, context),
+    values,
+    stats: await session.getStats(context),
+    context: await buildSessionContext(path, undefined, context),
+  };
+}
+
+const UUID = /[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}/g;
 const TIMES = new Set(["timestamp", "startedAt", "endedAt"]);
 
-/** Names ids by the order in which they turn up, blanks times, and leaves what JSON keeps. */
-function normalize(observed: unknown): unknown {
-  const names = new Map<string, string>();
-  const nameOf = (id: string) => {
-    const name = names.get(id) ?? `id-${names.size + 1}`;
-    names.set(id, name);
-    return name;
-  };
-  const text = JSON.stringify(observed, (key, value: unknown) =>
-    TIMES.has(key) && typeof value === "number" ? "some time" : value,
-  );
-  return JSON.parse(text.replaceAll(UUID, nameOf));
+/** Ids become the number of their first appearance, also inside of keys; times become 0. */
+function normalized(state: unknown): unknown {
+  const numbers = new Map<string, string>();
+  const text = JSON.stringify(state, (name, data) => (TIMES.has(name) ? 0 : data)).replaceAll(UUID, (id) => {
+    const number = numbers.get(id) ?? `id-${numbers.size + 1}`;
+    numbers.set(id, number);
+    return number;
+  });
+  return JSON.parse(text);
 }
-
-test("pi's harness leaves the same session in PostgreSQL as in memory", async () => {
-  const memory = await converse(await new MemorySessionRepo().create({}, BACKGROUND_CONTEXT));
-  const repo = await at.database.repo("default");
-  const session = await repo.create({}, context);
-  const stored = await converse(session);
-  expect(stored).toEqual(memory);
-  expect(stored).toMatchObject({ stats: { messageCount: 8 } });
-  const types = (stored as { entries: { type: string }[] }).entries.map(({ type }) => type);
-  expect(types.filter((type) => type === "compaction")).toHaveLength(1);
-  await session.close(context);
-  const reopened = await repo.open(session.metadata, context);
-  expect(await observe(reopened)).toEqual(memory);
-  await reopened.close(context);
-});
