@@ -1,4 +1,12 @@
 export {
+  ArchiveError,
+  type FileOutcome,
+  type ImportOptions,
+  type ImportProgress,
+  type ImportReport,
+  importArchives,
+} from "./archive/index.ts";
+export {
   type Address,
   branchTip,
   branchTips,
@@ -60,6 +68,7 @@ export {
   type ValueWrite,
   type Write,
 } from "./contract/write.ts";
+export type { NewSession } from "./postgres/create-session.ts";
 export {
   Database,
   type DatabaseOptions,
@@ -67,6 +76,7 @@ export {
   openDatabase,
 } from "./postgres/database.ts";
 export * from "./postgres/errors.ts";
+export type { ArchiveRecord, ImportStream, SessionImporter } from "./postgres/import-session.ts";
 export type { PgSessionListOptions, SessionSummary } from "./postgres/list-sessions.ts";
 export type { MigrationStatus } from "./postgres/migrations.ts";
 export { type PgSession, type PgSessionCreateOptions, PgSessionRepo } from "./postgres/repo.ts";

@@ -1,4 +1,3 @@
-import { mkdir } from "node:fs/promises";
 import { homedir } from "node:os";
 import { join } from "node:path";
 import type { Command } from "commander";
@@ -29,12 +28,17 @@ export type DatabaseSource =
   | { kind: "url"; from: "--database-url" | "DATABASE_URL"; url: string }
   | { kind: "embedded"; dataDir: string };
 
-export function databaseSource({ databaseUrl, dataDir }: ConnectionOptions): DatabaseSource {
+export function databaseSource(options: ConnectionOptions): DatabaseSource {
+  const { databaseUrl, dataDir } = options;
   if (databaseUrl !== undefined) return { kind: "url", from: "--database-url", url: databaseUrl };
   if (dataDir !== undefined) return { kind: "embedded", dataDir };
   const url = process.env["DATABASE_URL"];
   if (url !== undefined && url !== "") return { kind: "url", from: "DATABASE_URL", url };
-  return { kind: "embedded", dataDir: join(userDataDirectory(), "pi-sessions") };
+  return embeddedSource(options);
+}
+
+export function embeddedSource({ dataDir }: ConnectionOptions): DatabaseSource {
+  return { kind: "embedded", dataDir: dataDir ?? join(userDataDirectory(), "pi-sessions") };
 }
 
 /** The database of a command, and how other programs reach it. */
@@ -43,15 +47,17 @@ export interface Connection extends AsyncDisposable {
   connectionString: string;
 }
 
-export async function connect(options: ConnectionOptions): Promise<Connection> {
-  const source = databaseSource(options);
+export function connect(options: ConnectionOptions): Promise<Connection> {
+  return connectTo(databaseSource(options), options);
+}
+
+export async function connectTo(source: DatabaseSource, options: ConnectionOptions): Promise<Connection> {
   const { schema } = options;
   const applicationName = "pi-sessions";
   if (source.kind === "url") {
     const database = await openDatabase({ connectionString: source.url, schema, applicationName });
     return { database, connectionString: source.url, [Symbol.asyncDispose]: () => database.close() };
   }
-  await mkdir(source.dataDir, { recursive: true });
   const database = await openEmbeddedDatabase({ dataDir: source.dataDir, schema, applicationName });
   const { connectionString } = database;
   return { database, connectionString, [Symbol.asyncDispose]: () => database.close() };

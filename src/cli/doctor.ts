@@ -80,8 +80,11 @@ async function examine(options: ConnectionOptions): Promise<Check[]> {
   });
   if (repo === undefined) return checks;
   await attempt("reading", async () => {
-    const sessions = await repo.list(undefined, context);
-    return [`${sessions.length} sessions`, undefined];
+    const [newest] = await repo.list({ limit: 1 }, context);
+    return [
+      newest === undefined ? "there are no sessions yet" : `the newest session is ${newest.id}`,
+      undefined,
+    ];
   });
   await attempt("writing", () => writeAndDelete(database, options.tenant));
   return checks;

@@ -55,7 +55,7 @@ export function print(text = ""): void {
 
 /** What a person should know and a pipe should not get. */
 export function tell(text: string): void {
-  process.stderr.write(`${text}\n`);
+  process.stderr.write(`${visible(text)}\n`);
 }
 
 export function heading(text: string): string {

@@ -2,11 +2,13 @@ import { relative } from "node:path";
 import { fileURLToPath } from "node:url";
 import type { Command } from "commander";
 import { BACKGROUND_CONTEXT as context } from "../contract/context.ts";
-import { type ConnectionOptions, connect } from "./connection.ts";
+import { DEFAULT_SCHEMA } from "../postgres/schema-name.ts";
+import { DEFAULT_TENANT } from "../postgres/tenants.ts";
+import { type ConnectionOptions, connect, databaseSource } from "./connection.ts";
 import { EXIT } from "./exit-codes.ts";
 import { importWithProgress, printReport } from "./import.ts";
 import { printSessions } from "./list.ts";
-import { heading, print } from "./output.ts";
+import { heading, print, visible } from "./output.ts";
 import { printUsage } from "./usage.ts";
 
 const SAMPLES = fileURLToPath(new URL("../../examples/archives", import.meta.url));
@@ -41,20 +43,18 @@ async function quickstart(paths: string[], options: ConnectionOptions): Promise<
   print(`\n${heading("Import")}`);
   printReport(report);
   print(`\n${heading("Next")}`);
-  for (const line of nextSteps(summaries[0]?.metadata.id, options, connectionString)) print(`  ${line}`);
+  for (const line of nextSteps(summaries[0]?.metadata.id, options, connectionString))
+    print(line && `  ${line}`);
   if (report.failed > 0) process.exitCode = EXIT.foundFailures;
 }
 
 function nextSteps(id: string | undefined, options: ConnectionOptions, connectionString: string): string[] {
-  const { dataDir } = options;
-  // A script that runs this program says by what name.
-  const name = process.env["PI_SESSIONS_COMMAND"] ?? "pi-sessions";
-  const command = dataDir === undefined ? name : `${name} --data-dir ${relative("", dataDir)}`;
+  const command = commandOf(options);
   return [
-    ...(id === undefined ? [] : [`${command} show ${id}`, `${command} show ${id} --context`]),
+    ...(id === undefined ? [] : [`${command} show ${quoted(id)}`, `${command} show ${quoted(id)} --context`]),
     `${command} list`,
     `${command} usage`,
-    ...(dataDir === undefined
+    ...(databaseSource(options).kind === "url"
       ? []
       : [
           "",
@@ -63,4 +63,24 @@ function nextSteps(id: string | undefined, options: ConnectionOptions, connectio
           `psql ${connectionString}`,
         ]),
   ];
+}
+
+/** The program by the name that it was run by, with the options that lead to the same sessions. */
+function commandOf({ databaseUrl, dataDir, schema, tenant }: ConnectionOptions): string {
+  return [
+    // A script that runs this program says by what name.
+    process.env["PI_SESSIONS_COMMAND"] ?? "pi-sessions",
+    ...(databaseUrl === undefined ? [] : ['--database-url "$DATABASE_URL"']),
+    ...(databaseUrl !== undefined || dataDir === undefined
+      ? []
+      : [`--data-dir ${quoted(relative("", dataDir) || ".")}`]),
+    ...(schema === DEFAULT_SCHEMA ? [] : [`--schema ${schema}`]),
+    ...(tenant === DEFAULT_TENANT ? [] : [`--tenant ${quoted(tenant)}`]),
+  ].join(" ");
+}
+
+/** As one word of a shell. */
+function quoted(word: string): string {
+  const text = visible(word);
+  return /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
 }

@@ -1,6 +1,6 @@
 import { once } from "node:events";
 import type { Command } from "commander";
-import { type ConnectionOptions, connect } from "./connection.ts";
+import { type ConnectionOptions, connectTo, embeddedSource } from "./connection.ts";
 import { print, tell } from "./output.ts";
 
 export function addServe(program: Command): void {
@@ -16,9 +16,10 @@ Examples:
   pi-sessions --data-dir .data serve`,
     )
     .action(async (_options, command: Command) => {
-      await using connection = await connect(command.optsWithGlobals<ConnectionOptions>());
+      const options = command.optsWithGlobals<ConnectionOptions>();
+      await using connection = await connectTo(embeddedSource(options), options);
       print(connection.connectionString);
-      tell("Running. Ctrl-C stops the server.");
+      tell("Running. Ctrl-C ends this command, and the server if it started it.");
       await Promise.race([once(process, "SIGINT"), once(process, "SIGTERM")]);
     });
 }

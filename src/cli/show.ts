@@ -43,18 +43,18 @@ Examples:
     });
 }
 
+const MAX_MATCHES = 5;
+
 async function resolveId(repo: PgSessionRepo, prefix: string): Promise<string> {
-  const ids = (await repo.list(undefined, context)).map(({ id }) => id);
-  if (ids.includes(prefix)) return prefix;
-  const matches = ids.filter((id) => id.startsWith(prefix));
-  if (matches.length > 1) {
-    const some = matches.slice(0, 5).join(", ");
-    throw new InvalidArgumentError(
-      `${matches.length} sessions begin with "${prefix}" (${some}): type more of the id.`,
-    );
+  if ((await repo.importer.find(prefix, context)) !== undefined) return prefix;
+  const found = await repo.list({ idPrefix: prefix, limit: MAX_MATCHES }, context);
+  const [id] = found.map((metadata) => metadata.id);
+  if (id === undefined) throw new SessionNotFoundError(prefix);
+  if (found.length > 1) {
+    const some = found.map((metadata) => metadata.id).join(", ");
+    throw new InvalidArgumentError(`Several sessions begin with "${prefix}" (${some}): type more of the id.`);
   }
-  if (matches[0] === undefined) throw new SessionNotFoundError(prefix);
-  return matches[0];
+  return id;
 }
 
 async function showEntries(session: PgSession, options: ShowOptions): Promise<void> {

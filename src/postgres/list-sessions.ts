@@ -1,6 +1,9 @@
+import type { Kysely } from "kysely";
 import type { Context } from "../contract/context.ts";
+import { InvalidOptionError } from "../contract/errors.ts";
 import { assertText, TEXT_LIMITS } from "../contract/text.ts";
 import type { SessionStats } from "../contract/usage.ts";
+import type { DB } from "./schema.generated.ts";
 import {
   METADATA_COLUMNS,
   metadataOf,
@@ -9,17 +12,23 @@ import {
   statsOf,
 } from "./session-row.ts";
 import { read, type Tables } from "./transaction.ts";
+import { endOfPrefix } from "./values.ts";
 
 export interface PgSessionListOptions {
   /** Only sessions created with this working directory. */
   cwd?: string;
+  /** Only sessions whose id begins with this. */
+  idPrefix?: string;
+  /** At most so many; all without it. */
+  limit?: number;
 }
 
 /** What a person picks a session by. */
 export interface SessionSummary {
   metadata: PgSessionMetadata;
-  /** Shortened; characters that text columns cannot hold are replaced. */
+  /** Characters that text columns cannot hold are replaced. */
   name: string | undefined;
+  /** The start of it, on one line. */
   firstMessage: string | undefined;
   /** Milliseconds since the epoch. */
   modifiedAt: number;
@@ -35,14 +44,7 @@ export async function listSessions(
 ): Promise<PgSessionMetadata[]> {
   assertListOptions(options);
   const rows = await read(tables, context, (db, queryOptions) =>
-    db
-      .selectFrom("sessions")
-      .select(METADATA_COLUMNS)
-      .where("tenant_id", "=", tenantId)
-      .$if(options.cwd !== undefined, (sessions) => sessions.where("cwd", "=", options.cwd as string))
-      .orderBy("created_at", "desc")
-      .orderBy("session_id")
-      .execute(queryOptions),
+    sessionsOf(db, tenantId, options).select(METADATA_COLUMNS).execute(queryOptions),
   );
   return rows.map(metadataOf);
 }
@@ -56,13 +58,8 @@ export async function summarizeSessions(
 ): Promise<SessionSummary[]> {
   assertListOptions(options);
   const rows = await read(tables, context, (db, queryOptions) =>
-    db
-      .selectFrom("sessions")
+    sessionsOf(db, tenantId, options)
       .select([...METADATA_COLUMNS, ...STATS_COLUMNS, "name", "first_message", "modified_at"])
-      .where("tenant_id", "=", tenantId)
-      .$if(options.cwd !== undefined, (sessions) => sessions.where("cwd", "=", options.cwd as string))
-      .orderBy("created_at", "desc")
-      .orderBy("session_id")
       .execute(queryOptions),
   );
   return rows.map((row) => ({
@@ -74,7 +71,25 @@ export async function summarizeSessions(
   }));
 }
 
-/** @throws InvalidTextError */
-function assertListOptions({ cwd }: PgSessionListOptions): void {
+function sessionsOf(db: Kysely<DB>, tenantId: string, { cwd, idPrefix, limit }: PgSessionListOptions) {
+  const end = idPrefix === undefined ? undefined : endOfPrefix(idPrefix);
+  return db
+    .selectFrom("sessions")
+    .where("tenant_id", "=", tenantId)
+    .$if(cwd !== undefined, (sessions) => sessions.where("cwd", "=", cwd as string))
+    .$if(idPrefix !== undefined, (sessions) => sessions.where("session_id", ">=", idPrefix as string))
+    .$if(end !== undefined, (sessions) => sessions.where("session_id", "<", end as string))
+    .orderBy("created_at", "desc")
+    .orderBy("session_id")
+    .$if(limit !== undefined, (sessions) => sessions.limit(limit as number));
+}
+
+/** @throws InvalidTextError, InvalidOptionError */
+function assertListOptions({ cwd, idPrefix, limit }: PgSessionListOptions): void {
+  if (idPrefix !== undefined)
+    assertText("id prefix", idPrefix, { maxBytes: TEXT_LIMITS.sessionId, empty: true });
+  if (limit !== undefined && !(Number.isSafeInteger(limit) && limit > 0)) {
+    throw new InvalidOptionError("limit", limit, "pass a whole number from 1 on");
+  }
   if (cwd !== undefined) assertText("working directory", cwd, { maxBytes: TEXT_LIMITS.cwd, empty: true });
 }

@@ -22,13 +22,18 @@ export class StorageMutation extends StorageReader implements SessionMutation {
   async commit(writes: Write[], context: Context): Promise<CommitResult> {
     this.assertUsable();
     if (this.#commit !== undefined) throw new MutationCommittedError();
-    this.#commit = assertSettled(writes) ?? this.#storage.commit(writes, context);
+    this.#commit = this.#commitSettled(writes, context);
     return this.#commit;
   }
 
   end(_context: Context): Promise<void> {
     this.#ended ??= Promise.allSettled([this.#commit]).then(() => this.#leaveLine());
     return this.#ended;
+  }
+
+  async #commitSettled(writes: Write[], context: Context): Promise<CommitResult> {
+    if (Array.isArray(writes) && hasPendingMessage(writes)) throw new PendingMessageError();
+    return this.#storage.commit(writes, context);
   }
 
   protected override assertUsable(): void {
@@ -38,14 +43,11 @@ export class StorageMutation extends StorageReader implements SessionMutation {
 
 /** A message that still streams has no final content, so it must not become immutable. */
 export function isPending(message: AgentMessage): boolean {
-  return message.role === "assistant" && message.stopReason === "pending";
+  return message?.role === "assistant" && message.stopReason === "pending";
 }
 
-function assertSettled(writes: readonly Write[]): Promise<never> | undefined {
-  for (const write of writes) {
-    if (write.kind === "entry" && write.entry.type === "message" && isPending(write.entry.message)) {
-      return Promise.reject(new PendingMessageError());
-    }
-  }
-  return undefined;
+function hasPendingMessage(writes: readonly Write[]): boolean {
+  return writes.some(
+    (write) => write?.kind === "entry" && write.entry?.type === "message" && isPending(write.entry.message),
+  );
 }

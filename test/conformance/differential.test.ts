@@ -95,11 +95,13 @@ describe("a PgSessionRepo and pi's MemorySessionRepo", () => {
   });
 
   test("read at most 10,000 elements of a list at once, however many are asked for", async () => {
-    const world = new World(await sides());
+    const tally: Tally = new Map();
+    const world = new World(await sides(), tally);
     await world.perform({ do: "create" });
     const at = { namespace: "app", key: "long" };
     const writes = Array.from({ length: 10_050 }, (_, value): WritePlan => ({ write: "append", at, value }));
     await world.perform({ do: "commit", on: 0, through: "mutate", writes });
+    expect(tally.get("commit")).toEqual({ accepted: 1, refused: 0 });
     for (const limit of [undefined, 999, 10_000, 10_001, Number.MAX_SAFE_INTEGER]) {
       for (const order of ["asc", "desc"] as const) {
         for (const cursor of [undefined, { seq: 5_000 }]) {

@@ -53,8 +53,12 @@ const number = fc.oneof(
   fc.double({ noNaN: true, noDefaultInfinity: true }).map((double) => (double === 0 ? 0 : double)),
 );
 
+/**
+ * No key has a backslash: V8 14.6 (Node.js 26) mistakes escaped keys for one, whoever parses. After
+ * `JSON.parse('{"x":1,"\\\\":2}')`, `JSON.parse('{"x":1,"\\n":2}')` has the key "\\". V8 12.4 and 13.6 do not.
+ */
 const key = fc.oneof(
-  { weight: 3, arbitrary: payloadText },
+  { weight: 3, arbitrary: payloadText.filter((text) => !text.includes("\\")) },
   { weight: 1, arbitrary: fc.constantFrom("__proto__", "constructor", "toJSON", "length", "10", "9", "") },
 );
 
