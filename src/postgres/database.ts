@@ -1,8 +1,9 @@
-import { Kysely, PostgresDialect, sql } from "kysely";
+import { Kysely, sql } from "kysely";
 import type pg from "pg";
 import { BACKGROUND_CONTEXT } from "../contract/context.ts";
+import { SchemaDialect } from "./dialect.ts";
 import { UnsupportedServerError } from "./errors.ts";
-import { MigrationAdapter, type MigrationStatus, migrate, migrationStatus } from "./migrations.ts";
+import { type MigrationStatus, migrate, migrationStatus } from "./migrations.ts";
 import { OpenSessions } from "./open-sessions.ts";
 import { createPool, GuardedPool } from "./pool.ts";
 import { PgSessionRepo } from "./repo.ts";
@@ -49,7 +50,7 @@ export async function openDatabase(options: OpenDatabaseOptions | pg.Pool): Prom
           owned: true,
           preparedStatements,
         });
-  const db = new Kysely<DB>({ dialect: new Dialect({ pool }) });
+  const db = new Kysely<DB>({ dialect: new SchemaDialect(pool, schema) });
   const database = new Database({ db: db.withSchema(schema), schema });
   try {
     await assertServer({ db, schema });
@@ -109,12 +110,6 @@ export class Database {
   /** Closes all sessions that are open here, and the connections unless the pool is yours. */
   close(): Promise<void> {
     return this.#sessions.close(BACKGROUND_CONTEXT, () => this.#tables.db.destroy());
-  }
-}
-
-class Dialect extends PostgresDialect {
-  override createAdapter(): MigrationAdapter {
-    return new MigrationAdapter();
   }
 }
 

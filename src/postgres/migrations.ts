@@ -1,5 +1,5 @@
 import { readdir, readFile } from "node:fs/promises";
-import { type Kysely, PostgresAdapter, sql, type Transaction } from "kysely";
+import { type Kysely, sql, type Transaction } from "kysely";
 import { type Migration, type MigrationProvider, Migrator } from "kysely/migration";
 import { DatabaseTooNewError, MigrationLockedError } from "./errors.ts";
 import { isLockTimeout, typedFailure } from "./failure.ts";
@@ -21,12 +21,6 @@ const LOCK_TABLE = "kysely_migration_lock";
 /** Waiting for other migrating processes is normal; waiting for a table lock stalls everybody behind us. */
 const WAIT_FOR_PEERS_MS = 120_000;
 const WAIT_FOR_TABLES_MS = 10_000;
-
-/** {@link migrate} takes the lock at the start of its transaction, before anything can be created twice. */
-export class MigrationAdapter extends PostgresAdapter {
-  override async acquireMigrationLock(): Promise<void> {}
-  override async releaseMigrationLock(): Promise<void> {}
-}
 
 /**
  * Applies all pending migrations in one transaction. Any number of processes may do so at once.
@@ -81,12 +75,8 @@ export async function migrationStatus({ db, schema }: Tables): Promise<Migration
 
 async function appliedMigrations(db: Kysely<DB>, schema: string): Promise<string[]> {
   const table = sql.table(`${schema}.${MIGRATION_TABLE}`);
-  const present = await sql<{ present: boolean }>`
-    select exists (
-      select from pg_catalog.pg_class c join pg_catalog.pg_namespace n on n.oid = c.relnamespace
-      where n.nspname = ${schema} and c.relname = ${MIGRATION_TABLE}
-    ) as present`.execute(db);
-  if (present.rows[0]?.present !== true) return [];
+  const tables = await db.introspection.getTables();
+  if (!tables.some(({ name }) => name === MIGRATION_TABLE)) return [];
   const applied = await sql<{ name: string }>`select name from ${table} order by name collate "C"`.execute(
     db,
   );

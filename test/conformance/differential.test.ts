@@ -12,7 +12,7 @@ import { PROLOGUE, type Story, story, type WritePlan } from "./differential/oper
 import { memorySide, type Pair, postgresSide, type Side } from "./differential/sides.ts";
 import { Disagreement, type Tally, World } from "./differential/world.ts";
 
-const RUNS = Number(process.env["DIFFERENTIAL_RUNS"] ?? 200);
+const RUNS = Number(process.env["DIFFERENTIAL_RUNS"] ?? 120);
 const SEED = process.env["DIFFERENTIAL_SEED"];
 /** Shrinking a failure repeats the sequence many times. */
 const TIMEOUT_MS = 600_000;

@@ -169,6 +169,7 @@ async function converse(sessions: SessionRepo): Promise<Conversation> {
         model: faux.getModel(),
         tools: [weather],
         activeToolNames: ["weather"],
+        systemPrompt: "You know the weather.",
         compaction: { enabled: true, reserveTokens: 1_000, keepRecentTokens: 1 },
         toProviderMessages: (messages) => {
           requests.push(structuredClone(messages));
@@ -202,6 +203,7 @@ async function converse(sessions: SessionRepo): Promise<Conversation> {
   const restarted = await attach(reopened);
   expect(await restarted.lane.prompt("thanks", undefined, context)).toMatchObject(COMPLETED);
   await restarted.harness.close(context);
+  expect(faux.getPendingResponseCount()).toBe(0);
 
   const kept = await sessions.open(session.metadata, context);
   return { session: kept, duringTool, afterwards: await stateOf(kept), requests, usage };

@@ -31,6 +31,24 @@ test("two schemas of one database live beside each other", async () => {
   expect(summaries.map(({ name }) => name)).toEqual([undefined]);
 });
 
+test("migrating does not mind schemas that come and go beside it", async () => {
+  await using at = await openTestDatabase({ migrated: false });
+  const noise = `${at.schema}_noise`;
+  let isDone = false;
+  const comingAndGoing = (async () => {
+    while (!isDone) {
+      await at.admin.query(`create schema ${noise}; create table ${noise}.t (id serial primary key)`);
+      await at.admin.query(`drop schema ${noise} cascade`);
+    }
+  })();
+  for (let round = 0; round < 10; round++) {
+    await at.database.migrate();
+    await at.admin.query(`drop schema "${at.schema}" cascade`);
+  }
+  isDone = true;
+  await comingAndGoing;
+});
+
 test("a schema name keeps its case", async () => {
   await using at = await openTestDatabase({ schema: "Mixed_Case" });
   expect(await at.database.migrationStatus()).toMatchObject({ pending: [] });

@@ -15,7 +15,16 @@ import {
   type Write,
 } from "../../../src/index.ts";
 import { Observer } from "./observation.ts";
-import type { AddressRef, IdRef, OnSession, Operation, PathQuery, Read, WritePlan } from "./operation.ts";
+import type {
+  AddressRef,
+  IdRef,
+  ListQuery,
+  OnSession,
+  Operation,
+  PathQuery,
+  Read,
+  WritePlan,
+} from "./operation.ts";
 import type { Pair, Side, SideName } from "./sides.ts";
 
 /** What is known of a session, so that operations can name its ids. */
@@ -127,24 +136,22 @@ export class World {
 
   async #compareSession(handle: Handle): Promise<void> {
     this.#doing = "read everything";
-    const { known } = handle;
-    await this.#read(handle, { read: "find", one: false, query: { order: "asc" } });
-    await this.#read(handle, { read: "usage", query: {} });
-    await this.#read(handle, { read: "stats" });
-    for (const namespace of this.#namespaces) {
-      await this.#read(handle, { read: "values", at: { namespace, key: "" } });
-    }
-    for (const address of this.#lists.values()) {
-      await this.#both(
-        (side) =>
-          handle.session[side].readList(list(address[side].namespace, address[side].key), undefined, context),
-        (elements, observer) => observer.list(elements),
-      );
-    }
-    for (const entry of [0, 1, Math.trunc(known.entries.length / 2)]) {
-      const query: PathQuery = { start: { entry }, order: "oldestFirst" };
-      await this.#read(handle, { read: "path", through: "structure", query });
-    }
+    const path = (entry: number): Read => ({
+      read: "path",
+      through: "structure",
+      query: { start: { entry }, order: "oldestFirst" },
+    });
+    const reads: Read[] = [
+      { read: "find", one: false, query: { order: "asc" } },
+      { read: "usage", query: {} },
+      { read: "stats" },
+      ...[0, 1, Math.trunc(handle.known.entries.length / 2)].map(path),
+      ...[...this.#namespaces].map((namespace): Read => ({ read: "values", at: { namespace, key: "" } })),
+    ];
+    await Promise.all([
+      ...reads.map((read) => this.#read(handle, read)),
+      ...[...this.#lists.values()].map((at) => this.#readList(handle, at, undefined)),
+    ]);
     // A commit that was refused, or a fork, may have left the wrong next `seq`.
     await this.#commit(handle, [], "mutate");
     await this.#commit(handle, [LAST_WRITE], "mutate");
@@ -408,14 +415,8 @@ export class World {
         );
         return;
       }
-      case "list": {
-        const at = this.#address(known, read.at);
-        await this.#both(
-          (side) => session[side].readList(list(at[side].namespace, at[side].key), read.options, context),
-          (elements, observer) => observer.list(elements),
-        );
-        return;
-      }
+      case "list":
+        return this.#readList(handle, this.#address(known, read.at), read.options);
       case "path":
         return this.#readPath(handle, read);
       case "branch":
@@ -472,6 +473,13 @@ export class World {
         return;
       }
     }
+  }
+
+  async #readList({ session }: Handle, at: Pair<Address>, options: ListQuery | undefined): Promise<void> {
+    await this.#both(
+      (side) => session[side].readList(list(at[side].namespace, at[side].key), options, context),
+      (elements, observer) => observer.list(elements),
+    );
   }
 
   async #readPath(handle: Handle, { through, query }: Extract<Read, { read: "path" }>): Promise<void> {
