@@ -3,7 +3,7 @@ import type { Context } from "../contract/context.ts";
 import type { Entry } from "../contract/entry.ts";
 import { InvalidOptionError } from "../contract/errors.ts";
 import type { EntryScan } from "../contract/storage.ts";
-import { assertCustomType, assertEntryId } from "../contract/text.ts";
+import { assertCustomType, assertEntryId, assertText, TEXT_LIMITS } from "../contract/text.ts";
 import { entryOf, STRUCTURE_COLUMNS } from "./entry-columns.ts";
 import type { SessionKey } from "./session-key.ts";
 import { isSession } from "./session-row.ts";
@@ -18,6 +18,7 @@ export async function getEntries(
   ids: readonly string[],
   context: Context,
 ): Promise<Map<string, Entry>> {
+  if (!Array.isArray(ids)) throw new InvalidOptionError("ids", typeof ids, "pass an array of entry ids");
   for (const id of ids) assertEntryId("entry id", id);
   const rows = await read(tables, context, (db, options) =>
     db
@@ -50,7 +51,7 @@ export async function scanEntries(
   query: EntryScan,
   context: Context,
 ): Promise<Entry[]> {
-  if (query.customType !== undefined) assertCustomType(query.customType);
+  assertFilter(query);
   const limit = scanLimit(query.limit);
   const rows = await read(tables, context, (db, options) =>
     db
@@ -68,6 +69,12 @@ export async function scanEntries(
       .execute(options),
   );
   return rows.map(entryOf);
+}
+
+/** @throws InvalidTextError */
+export function assertFilter({ type, customType }: { type?: string; customType?: string }): void {
+  if (type !== undefined) assertText("entry type", type, { maxBytes: TEXT_LIMITS.customType, empty: true });
+  if (customType !== undefined) assertCustomType(customType);
 }
 
 /** A limit below 1 finds nothing; `undefined` is no limit. */

@@ -1,7 +1,7 @@
 import { type ExpressionBuilder, expressionBuilder, type Kysely, sql, type Transaction } from "kysely";
 import { assertAddress, branchTip, laneConfig, laneState } from "../contract/address.ts";
 import type { Context } from "../contract/context.ts";
-import { ForkError, SessionNotFoundError } from "../contract/errors.ts";
+import { ForkError, InvalidOptionError, SessionNotFoundError } from "../contract/errors.ts";
 import { idleLaneState } from "../contract/lane.ts";
 import type { ForkOptions } from "../contract/session.ts";
 import { assertEntryId, isStorable } from "../contract/text.ts";
@@ -29,13 +29,16 @@ type CopiedBranch = { branch: string; tip: string | null };
  * Copies a session inside the server, by FORK_POLICY, from one snapshot. Entries, values and list elements
  * keep their `seq`, and the fork goes on from the source's next one.
  *
- * @throws SessionNotFoundError, SessionExistsError, ForkError
+ * @throws SessionNotFoundError, SessionExistsError, ForkError, InvalidOptionError
  */
-export function forkSession(
+export async function forkSession(
   tables: Tables,
   { source, target, options, createdAt }: Fork,
   context: Context,
 ): Promise<{ metadata: PgSessionMetadata; head: SessionHead }> {
+  if (options.scope !== "branch" && options.scope !== "tree") {
+    throw new InvalidOptionError("scope", (options as { scope?: unknown }).scope, "pass branch or tree");
+  }
   return onSnapshot(tables, context, async (trx) => {
     const origin = await readOrigin(trx, source);
     await assertNoUnknownNamespace(trx, source);

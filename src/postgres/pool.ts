@@ -54,6 +54,7 @@ export class GuardedPool implements PostgresPool {
     this.#owned = owned;
     this.#preparedStatements = preparedStatements;
     pool.on("error", ignoreLostConnection);
+    pool.on("acquire", listenForErrors);
   }
 
   get options(): object {
@@ -64,7 +65,6 @@ export class GuardedPool implements PostgresPool {
     const client = await this.#pool.connect();
     const known = this.#clients.get(client);
     if (known !== undefined) return known;
-    client.on("error", ignoreLostConnection);
     const guarded = guard(client, this.#preparedStatements);
     this.#clients.set(client, guarded);
     return guarded;
@@ -72,11 +72,20 @@ export class GuardedPool implements PostgresPool {
 
   async end(): Promise<void> {
     this.#pool.off("error", ignoreLostConnection);
+    this.#pool.off("acquire", listenForErrors);
     if (this.#owned) await this.#pool.end();
   }
 }
 
 function ignoreLostConnection(): void {}
+
+/**
+ * The pool stops listening when it hands a connection out. That it was ended may arrive together with the
+ * server's greeting, before whoever waits for the connection runs, so this has to happen in between.
+ */
+function listenForErrors(client: pg.PoolClient): void {
+  if (!client.listeners("error").includes(ignoreLostConnection)) client.on("error", ignoreLostConnection);
+}
 
 function guard(client: pg.PoolClient, preparedStatements: boolean): PostgresPoolClient {
   const { processID } = client as unknown as { processID?: number };

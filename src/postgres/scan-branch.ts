@@ -1,11 +1,11 @@
 import { type ExpressionBuilder, type Kysely, sql } from "kysely";
 import type { Context } from "../contract/context.ts";
 import type { Entry, EntryStructure } from "../contract/entry.ts";
-import { UnknownEntryError } from "../contract/errors.ts";
+import { InvalidOptionError, UnknownEntryError } from "../contract/errors.ts";
 import type { StorageBranchScan } from "../contract/storage.ts";
-import { assertCustomType, assertEntryId } from "../contract/text.ts";
+import { assertEntryId } from "../contract/text.ts";
 import { withPath } from "./branch-path.ts";
-import { scanLimit, seqBound } from "./entries.ts";
+import { assertFilter, scanLimit, seqBound } from "./entries.ts";
 import { entryOf, STRUCTURE_COLUMNS, type StructureRow, structureOf } from "./entry-columns.ts";
 import type { DB } from "./schema.generated.ts";
 import type { SessionKey } from "./session-key.ts";
@@ -39,11 +39,15 @@ export async function scanBranchStructure(
   return pathOf(rows, query.start).map(structureOf);
 }
 
-/** @throws InvalidTextError */
-function assertScan({ start, stopAtId, customType }: StorageBranchScan): void {
+/** @throws InvalidTextError, InvalidOptionError */
+function assertScan({ start, stopAtId, stopAtType, order, ...filter }: StorageBranchScan): void {
   assertEntryId("start of the branch scan", start);
   if (stopAtId !== undefined) assertEntryId("stop of the branch scan", stopAtId);
-  if (customType !== undefined) assertCustomType(customType);
+  if (stopAtType !== undefined) assertFilter({ type: stopAtType });
+  assertFilter(filter);
+  if (order !== undefined && order !== "newestFirst" && order !== "oldestFirst") {
+    throw new InvalidOptionError("order", order, "pass newestFirst or oldestFirst");
+  }
 }
 
 /** The statement returns one row without an entry where the path, after stop and filters, is empty. */

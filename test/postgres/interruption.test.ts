@@ -1,5 +1,11 @@
 import { expect, test } from "vitest";
-import { BACKGROUND_CONTEXT as context, openDatabase, withAbortSignal } from "../../src/index.ts";
+import {
+  BACKGROUND_CONTEXT as context,
+  insertEntry,
+  openDatabase,
+  PiSessionError,
+  withAbortSignal,
+} from "../../src/index.ts";
 import { openTestDatabase, type TestDatabase } from "../support/database.ts";
 
 /** A database whose connections can be told from all others, and one of its sessions. */
@@ -105,4 +111,40 @@ test("closing waits for a commit that was admitted, and admits nothing more", as
   const reopened = await (await database.repo("default")).open(session.metadata, context);
   expect(await reopened.getName(context)).toBe("kept");
   await database.close();
+});
+
+test("killing connections all the time loses no acknowledged commit, invents none and ends no process", async () => {
+  await using at = await openTestDatabase();
+  const { applicationName, database, session } = await open(at);
+  const acknowledged = new Set<string>();
+  const refused = new Set<string>();
+  let isDone = false;
+  const killing = (async () => {
+    while (!isDone) {
+      await at.admin.query(
+        "select pg_terminate_backend(pid) from pg_stat_activity where application_name = $1",
+        [applicationName],
+      );
+    }
+  })();
+  for (let index = 0; index < 400; index++) {
+    const id = `e${index}`;
+    try {
+      const entry = insertEntry({ id, parentId: null, type: "custom", customType: "x" });
+      await session.mutate((mutator) => mutator.commit([entry], context), context);
+      acknowledged.add(id);
+    } catch (error) {
+      expect(error).toBeInstanceOf(PiSessionError);
+      if ((error as PiSessionError).code !== "commit_outcome_unknown") refused.add(id);
+    }
+  }
+  isDone = true;
+  await killing;
+  await database.close();
+  const reopened = await (await at.database.repo("default")).open(session.metadata, context);
+  const stored = new Set((await reopened.findEntries(undefined, context)).map(({ id }) => id));
+  expect([...acknowledged].filter((id) => !stored.has(id))).toEqual([]);
+  expect([...refused].filter((id) => stored.has(id))).toEqual([]);
+  expect(refused.size).toBeGreaterThan(0);
+  expect(acknowledged.size).toBeGreaterThan(0);
 });
