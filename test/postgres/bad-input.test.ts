@@ -55,7 +55,7 @@ const usage = {
 };
 
 /** A commit that is refused must leave no trace, the writes before the bad one included. */
-async function expectNothingWritten(bad: Write[], code: string): Promise<void> {
+async function expectNothingWritten(bad: Write[], ...codes: string[]): Promise<void> {
   const storage = await repo.createStorage({}, context);
   await storage.commit([message("root"), insertUsage({ id: "spent", usage, adjustment: false })], context);
   const before = await everything(storage);
@@ -64,7 +64,7 @@ async function expectNothingWritten(bad: Write[], code: string): Promise<void> {
     setValue({ namespace: "app", key: "k", kind: "value" }, 1),
     appendList(list("app.list"), 1),
   ];
-  expect(await codeOf(() => storage.commit([...good, ...bad], context))).toBe(code);
+  expect(codes).toContain(await codeOf(() => storage.commit([...good, ...bad], context)));
   expect(await everything(storage)).toEqual(before);
   const next = await storage.commit([message("next", "root")], context);
   expect(next.firstSeq).toBe(3);
@@ -163,7 +163,7 @@ describe("a commit is refused as a whole", () => {
     expectNothingWritten([{ kind: "nonsense" } as unknown as Write], "invalid_write"));
   test("when an id is too long for an index", () =>
     expectNothingWritten([message("x".repeat(513))], "invalid_text"));
-  test("when a payload is nested too deeply for the server", () =>
+  test("when a payload is nested too deeply", () =>
     expectNothingWritten(
       [
         setValue(
@@ -171,6 +171,8 @@ describe("a commit is refused as a whole", () => {
           JSON.parse("[".repeat(100_000) + "]".repeat(100_000)),
         ),
       ],
+      // Newer Node.js can write it, and then it is the server that cannot read it.
+      "invalid_write",
       "database_limit",
     ));
 });
