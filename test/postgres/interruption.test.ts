@@ -127,7 +127,7 @@ test("killing connections all the time loses no acknowledged commit, invents non
       );
     }
   })();
-  for (let index = 0; index < 400; index++) {
+  for (let index = 0; acknowledged.size < 50 || refused.size < 3; index++) {
     const id = `e${index}`;
     try {
       const entry = insertEntry({ id, parentId: null, type: "custom", customType: "x" });
@@ -145,6 +145,4 @@ test("killing connections all the time loses no acknowledged commit, invents non
   const stored = new Set((await reopened.findEntries(undefined, context)).map(({ id }) => id));
   expect([...acknowledged].filter((id) => !stored.has(id))).toEqual([]);
   expect([...refused].filter((id) => stored.has(id))).toEqual([]);
-  expect(refused.size).toBeGreaterThan(0);
-  expect(acknowledged.size).toBeGreaterThan(0);
 });
