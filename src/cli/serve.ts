@@ -20,6 +20,9 @@ Examples:
       await using connection = await connectTo(embeddedSource(options), options);
       print(connection.connectionString);
       tell("Running. Ctrl-C ends this command, and the server if it started it.");
+      // Neither the server nor a listener for signals keeps a process alive.
+      const alive = setInterval(() => {}, 60_000);
       await Promise.race([once(process, "SIGINT"), once(process, "SIGTERM")]);
+      clearInterval(alive);
     });
 }

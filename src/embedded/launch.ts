@@ -31,7 +31,8 @@ exec 3<&0
 server=$!
 echo "$server"
 exec >&2
-( read -r _ <&3; kill -INT "$server" ) 2>/dev/null &
+# Again and again: a server that is just starting does not heed it yet.
+( read -r _ <&3; while kill -INT "$server"; do sleep 0.2; done ) 2>/dev/null &
 watcher=$!
 exec 3<&-
 wait "$server"

@@ -45,6 +45,7 @@ async function migrateLocked(trx: Transaction<DB>, schema: string): Promise<stri
   await setLockTimeout(trx, WAIT_FOR_TABLES_MS);
   const { unknown } = await migrationStatus({ db: trx, schema });
   if (unknown.length > 0) throw new DatabaseTooNewError(schema, unknown);
+  await createSchema(trx, schema);
   const migrator = new Migrator({
     db: trx,
     provider: new SqlFiles(schema),
@@ -56,6 +57,12 @@ async function migrateLocked(trx: Transaction<DB>, schema: string): Promise<stri
   const { error, results = [] } = await migrator.migrateToLatest();
   if (error !== undefined) throw error;
   return results.map((result) => result.migrationName);
+}
+
+/** The migrator would look again after a refusal, in a transaction that is over by then. */
+async function createSchema(trx: Transaction<DB>, schema: string): Promise<void> {
+  const schemas = await trx.introspection.getSchemas();
+  if (schemas.length === 0) await trx.schema.createSchema(schema).execute();
 }
 
 /** Reads which migrations the schema has. Creates nothing. */

@@ -70,10 +70,11 @@ export class GuardedPool implements PostgresPool {
     return guarded;
   }
 
+  /** A pool of ours ends before its sockets have closed, so it is listened to for good. */
   async end(): Promise<void> {
+    if (this.#owned) return this.#pool.end();
     this.#pool.off("error", ignoreLostConnection);
     this.#pool.off("acquire", listenForErrors);
-    if (this.#owned) await this.#pool.end();
   }
 }
 
