@@ -34,11 +34,11 @@ export function databaseSource(options: ConnectionOptions): DatabaseSource {
   if (dataDir !== undefined) return { kind: "embedded", dataDir };
   const url = process.env["DATABASE_URL"];
   if (url !== undefined && url !== "") return { kind: "url", from: "DATABASE_URL", url };
-  return embeddedSource(options);
+  return { kind: "embedded", dataDir: embeddedDataDir(options) };
 }
 
-export function embeddedSource({ dataDir }: ConnectionOptions): DatabaseSource {
-  return { kind: "embedded", dataDir: dataDir ?? join(userDataDirectory(), "pi-sessions") };
+export function embeddedDataDir({ dataDir }: ConnectionOptions): string {
+  return dataDir ?? join(userDataDirectory(), "pi-sessions");
 }
 
 /** The database of a command, and how other programs reach it. */
@@ -47,11 +47,8 @@ export interface Connection extends AsyncDisposable {
   connectionString: string;
 }
 
-export function connect(options: ConnectionOptions): Promise<Connection> {
-  return connectTo(databaseSource(options), options);
-}
-
-export async function connectTo(source: DatabaseSource, options: ConnectionOptions): Promise<Connection> {
+export async function connect(options: ConnectionOptions): Promise<Connection> {
+  const source = databaseSource(options);
   const { schema } = options;
   const applicationName = "pi-sessions";
   if (source.kind === "url") {

@@ -1,6 +1,9 @@
 import { once } from "node:events";
 import type { Command } from "commander";
-import { type ConnectionOptions, connectTo, embeddedSource } from "./connection.ts";
+import pg from "pg";
+import { startEmbeddedServer } from "../embedded/server.ts";
+import { type ConnectionOptions, embeddedDataDir } from "./connection.ts";
+import { EXIT } from "./exit-codes.ts";
 import { print, tell } from "./output.ts";
 
 export function addServe(program: Command): void {
@@ -10,19 +13,41 @@ export function addServe(program: Command): void {
     .addHelpText(
       "after",
       `
-Prints the connection string.
+Prints the connection string. Always uses the embedded server, whatever --database-url or DATABASE_URL say. Ends with
+exit code 3 when the server goes away.
 
 Examples:
+  pi-sessions serve
   pi-sessions --data-dir .data serve`,
     )
     .action(async (_options, command: Command) => {
-      const options = command.optsWithGlobals<ConnectionOptions>();
-      await using connection = await connectTo(embeddedSource(options), options);
-      print(connection.connectionString);
-      tell("Running. Ctrl-C ends this command, and the server if it started it.");
-      // Neither the server nor a listener for signals keeps a process alive.
-      const alive = setInterval(() => {}, 60_000);
-      await Promise.race([once(process, "SIGINT"), once(process, "SIGTERM")]);
-      clearInterval(alive);
+      await serve(embeddedDataDir(command.optsWithGlobals<ConnectionOptions>()));
     });
+}
+
+async function serve(dataDir: string): Promise<void> {
+  const server = await startEmbeddedServer({ dataDir });
+  // An open connection keeps this process alive, and tells it when the server has ended.
+  const client = new pg.Client({
+    connectionString: server.connectionString,
+    application_name: "pi-sessions serve",
+  });
+  client.on("error", () => {});
+  try {
+    await client.connect();
+    const gone = new Promise<"gone">((resolve) => client.once("end", () => resolve("gone")));
+    print(server.connectionString);
+    tell(
+      server.attached
+        ? "Another command runs this server. Ctrl-C ends this one only."
+        : "Running. Ctrl-C stops the server.",
+    );
+    if ((await Promise.race([once(process, "SIGINT"), once(process, "SIGTERM"), gone])) === "gone") {
+      tell("error: The server has ended: start it again.");
+      process.exitCode = EXIT.database;
+    }
+  } finally {
+    await client.end().catch(() => {});
+    await server.stop();
+  }
 }

@@ -1,4 +1,4 @@
-import { spawn } from "node:child_process";
+import { type ChildProcess, spawn } from "node:child_process";
 import { fileURLToPath } from "node:url";
 
 const MAIN = fileURLToPath(new URL("../../src/cli/main.ts", import.meta.url));
@@ -9,21 +9,40 @@ export interface Finished {
   stderr: string;
 }
 
+/** A command that goes on: its process, its first line of output, and how it ends. */
+export interface Started {
+  process: ChildProcess;
+  firstLine: Promise<string>;
+  finished: Promise<Finished>;
+}
+
 /** Runs the command as a process of its own, on pipes, and waits for its end. */
 export function runCommand(args: readonly string[], env: Record<string, string> = {}): Promise<Finished> {
+  return startCommand(args, env).finished;
+}
+
+/** Starts the command as a process of its own, on pipes. */
+export function startCommand(args: readonly string[], env: Record<string, string> = {}): Started {
   const child = spawn(process.execPath, [MAIN, ...args], {
     env: { ...process.env, DATABASE_URL: "", ...env },
   });
+  const { promise: firstLine, resolve: haveFirstLine } = Promise.withResolvers<string>();
   let stdout = "";
   let stderr = "";
   child.stdout.setEncoding("utf8").on("data", (text: string) => {
     stdout += text;
+    const end = stdout.indexOf("\n");
+    if (end !== -1) haveFirstLine(stdout.slice(0, end));
   });
   child.stderr.setEncoding("utf8").on("data", (text: string) => {
     stderr += text;
   });
   child.stdin.end();
-  return new Promise((finish, fail) => {
-    child.on("error", fail).on("close", (code) => finish({ code, stdout, stderr }));
+  const finished = new Promise<Finished>((finish, fail) => {
+    child.on("error", fail).on("close", (code) => {
+      haveFirstLine(stdout);
+      finish({ code, stdout, stderr });
+    });
   });
+  return { process: child, firstLine, finished };
 }

@@ -1,7 +1,8 @@
-import { type ChildProcess, spawn } from "node:child_process";
+import { type ChildProcess, execFile, spawn } from "node:child_process";
 import { once } from "node:events";
 import { mkdir, readdir, readFile, stat, utimes, writeFile } from "node:fs/promises";
 import { join } from "node:path";
+import { promisify } from "node:util";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { postmasterPid, query, scratchDirectory, startScratchServer, untilRefusing } from "./scratch.ts";
 
@@ -143,6 +144,21 @@ describe("the server ends with its owner, and the next start works,", () => {
     const server = await startScratchServer(dataDir);
     expect(server).toMatchObject({ attached: false, connectionString });
     await server.stop();
+  });
+
+  test("when the owner is killed while the server is only starting", async () => {
+    await (await startScratchServer(dataDir)).stop(); // so that the next start is nothing but a start
+    const isRunning = async () =>
+      (await promisify(execFile)("ps", ["-eo", "args"])).stdout
+        .split("\n")
+        .some((command) => command.includes("postgres -D") && command.includes(dataDir));
+    for (let round = 0; round < 4; round++) {
+      const owner = spawn(process.execPath, [join(import.meta.dirname, "owner.ts"), dataDir, "wait"]);
+      while (!(await isRunning())) if (owner.exitCode !== null) expect.unreachable("the owner ended");
+      owner.kill("SIGKILL");
+      await once(owner, "exit");
+      while (await isRunning()); // a server that stays makes this test time out
+    }
   });
 
   async function startOwner(ending: string): Promise<{ owner: ChildProcess; connectionString: string }> {

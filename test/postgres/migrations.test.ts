@@ -72,6 +72,26 @@ test("nothing is created outside of the schema", async () => {
   expect(await relationsOutside(at)).toEqual(before);
 });
 
+test("a role that may not create the schema is told so, and nothing is created", async () => {
+  await using at = await openTestDatabase({ migrated: false });
+  const role = `guest_${at.schema}`;
+  await at.admin.query(`create role ${role} login password 'guest'`);
+  const url = new URL(at.connectionString);
+  url.username = role;
+  url.password = "guest";
+  const guest = await openDatabase({ connectionString: url.href, schema: at.schema });
+  try {
+    await expect(guest.migrate()).rejects.toMatchObject({
+      code: "database_permission",
+      message: expect.stringContaining("permission denied for database"),
+    });
+  } finally {
+    await guest.close();
+    await at.admin.query(`drop role ${role}`);
+  }
+  expect(await at.database.migrationStatus()).toMatchObject({ applied: [] });
+});
+
 test("a role that owns nothing but an existing schema can migrate it", async () => {
   await using at = await openTestDatabase({ migrated: false });
   const role = `owner_${at.schema}`;
