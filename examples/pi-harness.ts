@@ -1,5 +1,6 @@
 /** Hands a session to code that is written for pi's own types. */
-import type { Session } from "@earendil-works/pi-agent-core/harness/session";
+// From the package itself, whose root declares all message roles; its subpath alone leaves some out.
+import type { Session } from "@earendil-works/pi-agent-core";
 import { BACKGROUND_CONTEXT as context, openDatabase } from "pi-session-postgres";
 
 async function countMessages(session: Session): Promise<number> {

@@ -1,6 +1,6 @@
 import { homedir } from "node:os";
 import { join } from "node:path";
-import type { Command } from "commander";
+import { type Command, InvalidArgumentError } from "commander";
 import { openEmbeddedDatabase } from "../embedded/index.ts";
 import { type Database, openDatabase } from "../postgres/database.ts";
 import type { PgSessionRepo } from "../postgres/repo.ts";
@@ -30,11 +30,27 @@ export type DatabaseSource =
 
 export function databaseSource(options: ConnectionOptions): DatabaseSource {
   const { databaseUrl, dataDir } = options;
-  if (databaseUrl !== undefined) return { kind: "url", from: "--database-url", url: databaseUrl };
+  if (databaseUrl !== undefined && dataDir !== undefined) {
+    throw new InvalidArgumentError(
+      "--database-url and --data-dir name two databases: leave one of them out.",
+    );
+  }
+  if (databaseUrl !== undefined)
+    return { kind: "url", from: "--database-url", url: assertUrl(databaseUrl, "--database-url") };
   if (dataDir !== undefined) return { kind: "embedded", dataDir };
   const url = process.env["DATABASE_URL"];
-  if (url !== undefined && url !== "") return { kind: "url", from: "DATABASE_URL", url };
+  if (url !== undefined && url !== "")
+    return { kind: "url", from: "DATABASE_URL", url: assertUrl(url, "DATABASE_URL") };
   return { kind: "embedded", dataDir: embeddedDataDir(options) };
+}
+
+function assertUrl(url: string, option: string): string {
+  if (!/^postgres(ql)?:\/\//.test(url)) {
+    throw new InvalidArgumentError(
+      `${option} is no URL: use the form postgresql://user:password@host:5432/database.`,
+    );
+  }
+  return url;
 }
 
 export function embeddedDataDir({ dataDir }: ConnectionOptions): string {

@@ -28,7 +28,7 @@ export function addDoctor(program: Command): void {
       `
 Examples:
   pi-sessions doctor
-  pi-sessions doctor --database-url postgresql://app@db.example/agents --tenant acme`,
+  pi-sessions doctor --database-url postgresql://app@db.example/agents`,
     )
     .action(async (_options, command: Command) => {
       const options = command.optsWithGlobals<ConnectionOptions & { json?: true }>();

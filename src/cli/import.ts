@@ -28,8 +28,7 @@ nothing behind and does not stop the others; the exit code is then 1.
 
 Examples:
   pi-sessions import ~/.pi/agent/sessions
-  pi-sessions import --dry-run --json archive.jsonl
-  pi-sessions import --tenant acme /backup/acme`,
+  pi-sessions import --dry-run --json archive.jsonl`,
     )
     .action(async (paths: string[], _options, command: Command) => {
       const options = command.optsWithGlobals<ImportOptions>();
@@ -79,7 +78,7 @@ export async function importWithProgress(
 export function printReport(report: ImportReport): void {
   const stored = report.dryRun ? report.wouldImport : report.imported;
   print(
-    `${report.dryRun ? "Would import" : "Imported"} ${formatCount(stored)} sessions ` +
+    `${report.dryRun ? "Would import" : "Imported"} ${formatCount(stored)} session${stored === 1 ? "" : "s"} ` +
       `(${formatCount(report.messages)} messages, ${formatCount(report.usageRows)} usage rows), ` +
       `${formatCount(report.unchanged)} unchanged, ${formatCount(report.skipped)} skipped, ` +
       `${formatCount(report.failed)} failed.`,

@@ -17,7 +17,7 @@ export function addQuickstart(program: Command): void {
   program
     .command("quickstart")
     .description("migrate, import archives, and show what is in them")
-    .argument("[path...]", "files or directories (default: the samples of a checkout)", [SAMPLES])
+    .argument("[path...]", "files or directories (default: the sample archives of the package)")
     .addHelpText(
       "after",
       `
@@ -25,7 +25,7 @@ Examples:
   pi-sessions --data-dir .data quickstart ~/.pi/agent/sessions`,
     )
     .action(async (paths: string[], _options, command: Command) => {
-      await quickstart(paths, command.optsWithGlobals<ConnectionOptions>());
+      await quickstart(paths.length === 0 ? [SAMPLES] : paths, command.optsWithGlobals<ConnectionOptions>());
     });
 }
 
@@ -58,8 +58,9 @@ function nextSteps(id: string | undefined, options: ConnectionOptions, connectio
       ? []
       : [
           "",
-          "The embedded server runs only while a command does. To have it in other programs, keep one running:",
+          "The embedded server runs only while a command does. For other programs keep one running:",
           `${command} serve`,
+          "and, while it runs, in a second terminal:",
           `psql ${connectionString}`,
         ]),
   ];

@@ -18,7 +18,7 @@ export function addUsage(program: Command): void {
       `
 Examples:
   pi-sessions usage
-  pi-sessions usage --tenant acme --json`,
+  pi-sessions usage --json`,
     )
     .action(async (_options, command: Command) => {
       const options = command.optsWithGlobals<UsageOptions>();
