@@ -36,13 +36,15 @@ async function serve(dataDir: string): Promise<void> {
   try {
     await client.connect();
     const gone = new Promise<"gone">((resolve) => client.once("end", () => resolve("gone")));
+    // Listened for before the line that says it is ready: whoever reads that may end it at once.
+    const ending = Promise.race([once(process, "SIGINT"), once(process, "SIGTERM"), gone]);
     print(server.connectionString);
     tell(
       server.attached
         ? "Another command runs this server. Ctrl-C ends this one only."
         : "Running. Ctrl-C stops the server.",
     );
-    if ((await Promise.race([once(process, "SIGINT"), once(process, "SIGTERM"), gone])) === "gone") {
+    if ((await ending) === "gone") {
       tell("error: The server has ended: start it again.");
       process.exitCode = EXIT.database;
     }

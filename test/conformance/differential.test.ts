@@ -2,6 +2,7 @@
  * Random operations on a `PgSessionRepo` and on pi's `MemorySessionRepo` must observe the same.
  *
  * DIFFERENTIAL_RUNS sets the number of sequences, DIFFERENTIAL_SEED repeats those of a failed run, which prints it.
+ * DIFFERENTIAL_SHRINK_MS is how long a failed sequence is made smaller; without a limit that takes minutes.
  */
 import fc from "fast-check";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
@@ -14,8 +15,9 @@ import { Disagreement, type Tally, World } from "./differential/world.ts";
 
 const RUNS = Number(process.env["DIFFERENTIAL_RUNS"] ?? 120);
 const SEED = process.env["DIFFERENTIAL_SEED"];
-/** Shrinking a failure repeats the sequence many times. */
-const TIMEOUT_MS = 600_000;
+const SHRINK_MS = Number(process.env["DIFFERENTIAL_SHRINK_MS"] ?? 45_000);
+/** The runs, the first failure and its shrinking. */
+const TIMEOUT_MS = 600_000 + SHRINK_MS;
 
 async function live(sides: Pair<Side>, { operations, reads }: Story, tally?: Tally): Promise<void> {
   const world = new World(sides, tally);
@@ -45,7 +47,7 @@ describe("a PgSessionRepo and pi's MemorySessionRepo", () => {
     "cannot be told apart by any sequence of operations",
     async () => {
       const tally: Tally = new Map();
-      await fc.assert(
+      await assertWithShortShrinking(
         fc.asyncProperty(story, async (told) => live(await sides(), told, tally)),
         { numRuns: RUNS, ...(SEED === undefined ? {} : { seed: Number(SEED) }) },
       );
@@ -94,6 +96,21 @@ describe("a PgSessionRepo and pi's MemorySessionRepo", () => {
     await world.end();
   });
 
+  test("agree on the values under each prefix, where code points end and surrogates begin", async () => {
+    const units = ["", "a", "%", "_", "\\", "\ud7ff", "\ue000", "\uffff", "\u{10000}", "\u{10ffff}"];
+    const keys = [...new Set(units.flatMap((first) => units.map((second) => first + second)))];
+    const world = new World(await sides());
+    await world.perform({ do: "create" });
+    const writes = keys.map(
+      (key): WritePlan => ({ write: "set", at: { namespace: "app", key }, value: key }),
+    );
+    await world.perform({ do: "commit", on: 0, through: "mutate", writes });
+    for (const key of keys) {
+      await world.perform({ do: "read", on: 0, read: { read: "values", at: { namespace: "app", key } } });
+    }
+    await world.end();
+  });
+
   test("read at most 10,000 elements of a list at once, however many are asked for", async () => {
     const tally: Tally = new Map();
     const world = new World(await sides(), tally);
@@ -117,6 +134,31 @@ describe("a PgSessionRepo and pi's MemorySessionRepo", () => {
     await world.end();
   });
 });
+
+/**
+ * `fc.assert`, except that shrinking ends after a while: a test that times out while it shrinks prints neither
+ * the seed nor what it has found.
+ */
+async function assertWithShortShrinking<T>(
+  property: fc.IAsyncProperty<T>,
+  parameters: { numRuns: number; seed?: number },
+): Promise<void> {
+  const found = await fc.check(property, { ...parameters, endOnFailure: true });
+  if (!found.failed) return;
+  const { seed, counterexamplePath } = found;
+  console.log(
+    `Failed with DIFFERENTIAL_SEED=${seed} after ${found.numRuns} sequences, shrinking for ${SHRINK_MS} ms`,
+  );
+  const shrunk = await fc.check(property, {
+    seed,
+    ...(counterexamplePath === null ? {} : { path: counterexamplePath }),
+    interruptAfterTimeLimit: SHRINK_MS,
+  });
+  const isReproduced = shrunk.failed && shrunk.counterexample !== null;
+  throw new Error(fc.defaultReportMessage(isReproduced ? shrunk : found), {
+    cause: (isReproduced ? shrunk : found).errorInstance,
+  });
+}
 
 /** Entries, values and lists whose addresses and parents repeat far apart. */
 function manyWrites(count: number): WritePlan[] {

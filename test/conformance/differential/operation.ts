@@ -595,6 +595,12 @@ export const PROLOGUE: readonly Operation[] = [
         { write: "append", at: { namespace: "app", key: "k" }, value: key },
       ]),
       { write: "usage", id: { id: "u2" }, entryId: next, usage: spent(0.2), adjustment: true },
+      { write: "usage", id: { id: "u3" }, entryId: { id: "" }, usage: spent(0.3), adjustment: false },
+      // Every fork has to leave these behind; chance alone hardly ever forks a session that holds them.
+      ...["pi.result", "pi.op.meta", "pi.op.%", "pi.pending.entry"].flatMap((namespace): WritePlan[] => [
+        { write: "set", at: { namespace, key: "k" }, value: namespace },
+        { write: "append", at: { namespace, key: "k" }, value: namespace },
+      ]),
     ],
   },
   { do: "makeLane", on: 0, branch: "main", tip: { entry: 0 }, keepTip: false },
@@ -607,4 +613,11 @@ export const PROLOGUE: readonly Operation[] = [
     node: { message: { role: "user", content: "aside", timestamp: 1 } },
   },
   { do: "label", on: 0, id: { entry: 2 }, label: "here" },
+  // A branch with half of what makes it a lane cannot be forked.
+  { do: "createBranch", on: 0, branch: "m_in", at: { entry: 1 } },
+  {
+    do: "write",
+    on: 0,
+    write: { write: "set", at: { namespace: "pi.lane.config", key: "m_in" }, value: null },
+  },
 ];
