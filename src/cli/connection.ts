@@ -6,6 +6,7 @@ import { type Database, openDatabase } from "../postgres/database.ts";
 import type { PgSessionRepo } from "../postgres/repo.ts";
 import { DEFAULT_SCHEMA } from "../postgres/schema-name.ts";
 import { DEFAULT_TENANT } from "../postgres/tenants.ts";
+import { unlessInterrupted } from "./interruption.ts";
 
 /** Options of every command. */
 export interface ConnectionOptions {
@@ -63,7 +64,11 @@ export interface Connection extends AsyncDisposable {
   connectionString: string;
 }
 
-export async function connect(options: ConnectionOptions): Promise<Connection> {
+export function connect(options: ConnectionOptions): Promise<Connection> {
+  return unlessInterrupted(open(options));
+}
+
+async function open(options: ConnectionOptions): Promise<Connection> {
   const source = databaseSource(options);
   const { schema } = options;
   const applicationName = "pi-sessions";

@@ -1,7 +1,10 @@
+import { randomUUID } from "node:crypto";
 import type { Command } from "commander";
-import { BACKGROUND_CONTEXT as context } from "../contract/context.ts";
-import { PiSessionError } from "../contract/errors.ts";
+import { BACKGROUND_CONTEXT } from "../contract/context.ts";
+import { PiSessionError, SessionNotFoundError } from "../contract/errors.ts";
 import type { Database } from "../postgres/database.ts";
+import { DatabaseNotMigratedError, DatabaseTooNewError } from "../postgres/errors.ts";
+import type { PgSessionRepo } from "../postgres/repo.ts";
 import {
   type Connection,
   type ConnectionOptions,
@@ -10,7 +13,8 @@ import {
   databaseSource,
 } from "./connection.ts";
 import { EXIT } from "./exit-codes.ts";
-import { print, printJson, printTable } from "./output.ts";
+import { context } from "./interruption.ts";
+import { formatCount, print, printJson, printTable } from "./output.ts";
 
 interface Check {
   check: string;
@@ -74,33 +78,59 @@ async function examine(options: ConnectionOptions): Promise<Check[]> {
   if (connection === undefined) return checks;
   await using _ = connection;
   const { database } = connection;
-  const repo = await attempt("schema and tenant", async () => {
-    const tenant = await database.repo(options.tenant);
-    return [`"${options.schema}" is migrated and has the tenant "${options.tenant}"`, tenant];
-  });
+  const schema = await attempt("schema", async () => [await assertMigrated(database), true]);
+  if (schema === undefined) return checks;
+  const repo = await attempt("tenant", async () => [
+    `"${options.tenant}" exists`,
+    await database.repo(options.tenant),
+  ]);
   if (repo === undefined) return checks;
-  await attempt("reading", async () => {
-    const [newest] = await repo.list({ limit: 1 }, context);
-    return [
-      newest === undefined ? "there are no sessions yet" : `the newest session is ${newest.id}`,
-      undefined,
-    ];
-  });
-  await attempt("writing", () => writeAndDelete(database, options.tenant));
+  await attempt("reading", async () => [await describeSessions(repo), true]);
+  await attempt("writing", async () => [await writeAndDelete(repo), true]);
   return checks;
 }
 
+/** @throws DatabaseNotMigratedError, DatabaseTooNewError */
+async function assertMigrated(database: Database): Promise<string> {
+  const { pending, unknown } = await database.migrationStatus();
+  if (unknown.length > 0) throw new DatabaseTooNewError(database.schema, unknown);
+  if (pending.length > 0) throw new DatabaseNotMigratedError(database.schema);
+  return `"${database.schema}" is migrated`;
+}
+
+/** Beyond that, sessions are not counted one by one. */
+const MAX_COUNTED = 1000;
+
+async function describeSessions(repo: PgSessionRepo): Promise<string> {
+  const sessions = await repo.list({ limit: MAX_COUNTED + 1 }, context);
+  const [newest] = sessions;
+  if (newest === undefined) return "there are no sessions yet";
+  const count =
+    sessions.length > MAX_COUNTED ? `more than ${formatCount(MAX_COUNTED)}` : formatCount(sessions.length);
+  return `sessions: ${count}, the newest is ${newest.id}`;
+}
+
 /** Proves by trying that this role may write, and leaves nothing behind. */
-async function writeAndDelete(database: Database, tenant: string): Promise<[string, undefined]> {
-  const repo = await database.repo(tenant);
+async function writeAndDelete(repo: PgSessionRepo): Promise<string> {
+  await assertMayDelete(repo);
   const session = await repo.create({}, context);
   try {
     await session.setName("pi-sessions doctor", context);
   } finally {
-    await session.close(context);
-    await repo.delete(session.metadata, context);
+    // Also after Ctrl-C.
+    await session.close(BACKGROUND_CONTEXT);
+    await repo.delete(session.metadata, BACKGROUND_CONTEXT);
   }
-  return ["a session was created, written and deleted again", undefined];
+  return "a session was created, written and deleted again";
+}
+
+/** Before there is anything to delete: a role that may only insert could not take it back. */
+async function assertMayDelete(repo: PgSessionRepo): Promise<void> {
+  try {
+    await repo.delete({ id: randomUUID() }, context);
+  } catch (error) {
+    if (!(error instanceof SessionNotFoundError)) throw error;
+  }
 }
 
 /** Without the password that a URL may hold. */

@@ -2,10 +2,10 @@ import { SingleBar } from "cli-progress";
 import type { Command } from "commander";
 import { importArchives } from "../archive/importer.ts";
 import type { FileOutcome, ImportReport } from "../archive/report.ts";
-import { BACKGROUND_CONTEXT as context } from "../contract/context.ts";
 import type { PgSessionRepo } from "../postgres/repo.ts";
 import { type ConnectionOptions, withRepo } from "./connection.ts";
 import { EXIT } from "./exit-codes.ts";
+import { context } from "./interruption.ts";
 import { formatCount, print, printJson, visible } from "./output.ts";
 
 interface ImportOptions extends ConnectionOptions {
@@ -50,7 +50,9 @@ export async function importWithProgress(
   const bar = new SingleBar({
     format: "Importing {bar} {percentage}% | {files} of {allFiles} files | {path}",
     stream: process.stderr,
-    hideCursor: true,
+    // Changes no setting of the terminal, so that none is left behind however this process ends.
+    hideCursor: false,
+    linewrap: true,
     clearOnComplete: true,
     etaBuffer: 100,
   });

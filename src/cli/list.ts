@@ -1,7 +1,7 @@
 import type { Command } from "commander";
-import { BACKGROUND_CONTEXT as context } from "../contract/context.ts";
 import type { SessionSummary } from "../postgres/list-sessions.ts";
 import { type ConnectionOptions, withRepo } from "./connection.ts";
+import { context } from "./interruption.ts";
 import {
   type Column,
   formatCost,

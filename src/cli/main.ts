@@ -6,6 +6,7 @@ import { addConnectionOptions } from "./connection.ts";
 import { addDoctor } from "./doctor.ts";
 import { EXIT, EXIT_HELP } from "./exit-codes.ts";
 import { addImport } from "./import.ts";
+import { endBy, heedSignals, interruptedBy } from "./interruption.ts";
 import { addList } from "./list.ts";
 import { addMigrate } from "./migrate.ts";
 import { tell } from "./output.ts";
@@ -45,11 +46,17 @@ process.stdout.on("error", (error: NodeJS.ErrnoException) => {
   if (error.code !== "EPIPE") throw error;
   process.exit();
 });
+process.stderr.on("error", (error: NodeJS.ErrnoException) => {
+  if (error.code !== "EPIPE") throw error;
+});
+heedSignals();
 
 try {
   await program.parseAsync();
 } catch (error) {
-  process.exitCode = report(error);
+  const signal = interruptedBy();
+  if (signal === undefined) process.exitCode = report(error);
+  else endBy(signal);
 }
 
 /** Tells the error, and returns the exit code that it means. */
@@ -65,8 +72,8 @@ function report(error: unknown): number {
     return EXIT.foundFailures;
   }
   tell(`error: ${error.message}`);
-  if (/^(invalid_schema_name|invalid_option)$/.test(error.code)) return EXIT.usage;
-  return /^(database|server|unsupported|migration|tenant)_/.test(error.code)
+  if (/^invalid_(schema_name|option|text)$/.test(error.code)) return EXIT.usage;
+  return /^(database|server|unsupported|migration|tenant|commit)_/.test(error.code)
     ? EXIT.database
     : EXIT.foundFailures;
 }

@@ -16,7 +16,7 @@ export function printTable<TRow>(columns: readonly Column<TRow>[], rows: readonl
     style: { head: [], border: [], compact: true, "padding-left": 0, "padding-right": 2 },
     chars: Object.fromEntries(BORDERS.map((part) => [part, ""])),
   });
-  for (const row of rows) table.push(columns.map(({ cell }) => cell(row)));
+  for (const row of rows) table.push(columns.map(({ cell }) => visible(cell(row))));
   print(
     table
       .toString()
@@ -44,8 +44,14 @@ const BORDERS = [
   "middle",
 ] as const;
 
+/** JSON itself escapes only some of the characters that a terminal would obey. */
 export function printJson(data: unknown): void {
-  print(JSON.stringify(data, null, 2));
+  print(
+    JSON.stringify(data, null, 2).replaceAll(
+      /[\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/g,
+      (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, "0")}`,
+    ),
+  );
 }
 
 /** Data, on standard output. */

@@ -1,12 +1,12 @@
 import { relative } from "node:path";
 import { fileURLToPath } from "node:url";
 import type { Command } from "commander";
-import { BACKGROUND_CONTEXT as context } from "../contract/context.ts";
 import { DEFAULT_SCHEMA } from "../postgres/schema-name.ts";
 import { DEFAULT_TENANT } from "../postgres/tenants.ts";
 import { type ConnectionOptions, connect, databaseSource } from "./connection.ts";
 import { EXIT } from "./exit-codes.ts";
 import { importWithProgress, printReport } from "./import.ts";
+import { context } from "./interruption.ts";
 import { printSessions } from "./list.ts";
 import { heading, print, visible } from "./output.ts";
 import { printUsage } from "./usage.ts";

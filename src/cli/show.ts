@@ -1,14 +1,23 @@
 import { type Command, InvalidArgumentError } from "commander";
 import { branchTips, entryLabel, value } from "../contract/address.ts";
-import { BACKGROUND_CONTEXT as context } from "../contract/context.ts";
 import type { Entry } from "../contract/entry.ts";
 import { BranchNotFoundError, SessionNotFoundError } from "../contract/errors.ts";
 import type { AgentMessage } from "../contract/message.ts";
 import type { PgSession, PgSessionRepo } from "../postgres/repo.ts";
 import { buildSessionContext } from "../session/model-context.ts";
 import { type ConnectionOptions, withRepo } from "./connection.ts";
+import { context } from "./interruption.ts";
 import { describeMessage } from "./message-text.ts";
-import { formatCost, formatCount, formatTime, heading, print, printJson, visible } from "./output.ts";
+import {
+  formatCost,
+  formatCount,
+  formatTime,
+  heading,
+  oneLine,
+  print,
+  printJson,
+  visible,
+} from "./output.ts";
 import { renderTree } from "./tree.ts";
 
 interface ShowOptions extends ConnectionOptions {
@@ -31,7 +40,9 @@ export function addShow(program: Command): void {
 Examples:
   pi-sessions show 01a2
   pi-sessions show 01a2 --branch review
-  pi-sessions show 01a2 --context --json`,
+  pi-sessions show 01a2 --context --json
+
+Forks within forks are indented up to 60 columns; "…" stands for what is cut off.`,
     )
     .action(async (id: string, _options, command: Command) => {
       const options = command.optsWithGlobals<ShowOptions>();
@@ -98,7 +109,7 @@ async function pathOf(session: PgSession, name: string): Promise<Entry[]> {
 
 function printMessage(message: AgentMessage): void {
   const { title, text } = describeMessage(message);
-  print(heading(title));
+  print(heading(oneLine(title)));
   print(visible(text));
   print();
 }

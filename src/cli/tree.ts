@@ -9,7 +9,7 @@ interface BranchTip {
 
 /**
  * One line per entry. A chain stays in its column; where the conversation forks, each way on gets a column
- * of its own. Works without recursion, since a chain may be very long.
+ * of its own, up to a width that can be read. Works without recursion, since a chain may be very long.
  *
  * @param entries parents before their children; an entry whose parent is not among them is a root
  */
@@ -27,7 +27,8 @@ export function* renderTree(
   for (let next = stack.pop(); next !== undefined; next = stack.pop()) {
     const { entry, lead, indent } = next;
     yield `${lead}${lineOf(entry, tips.get(entry.id) ?? [], labels.get(entry.id))}`;
-    stack.push(...forks(children.get(entry.id) ?? [], indent));
+    // One by one: arguments go on the call stack, and an entry may have more children than fit there.
+    for (const place of forks(children.get(entry.id) ?? [], indent)) stack.push(place);
   }
   for (const { name } of tips.get(null) ?? []) yield `[${visible(name)}] (empty)`;
 }
@@ -47,11 +48,19 @@ function forks(entries: readonly Entry[], indent: string): Place[] {
       const isLast = index === entries.length - 1;
       return {
         entry,
-        lead: `${indent}${isLast ? "└─ " : "├─ "}`,
-        indent: `${indent}${isLast ? "   " : "│  "}`,
+        lead: deeper(indent, isLast ? "└─ " : "├─ "),
+        indent: deeper(indent, isLast ? "   " : "│  "),
       };
     })
     .reverse();
+}
+
+const MAX_INDENT = 60;
+
+/** The near end of an indent that has grown too wide: where each turn forks, all of it would fill gigabytes. */
+function deeper(indent: string, step: string): string {
+  const full = `${indent}${step}`;
+  return full.length <= MAX_INDENT ? full : `…${full.slice(1 - MAX_INDENT)}`;
 }
 
 function lineOf(entry: Entry, tips: readonly BranchTip[], label: string | undefined): string {

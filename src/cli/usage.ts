@@ -1,7 +1,7 @@
 import type { Command } from "commander";
-import { BACKGROUND_CONTEXT as context } from "../contract/context.ts";
 import type { ModelUsage } from "../postgres/usage-by-model.ts";
 import { type ConnectionOptions, withRepo } from "./connection.ts";
+import { context } from "./interruption.ts";
 import { type Column, formatCost, formatCount, oneLine, printJson, printTable } from "./output.ts";
 
 interface UsageOptions extends ConnectionOptions {

@@ -10,10 +10,13 @@ import {
   insertUsage,
 } from "../../src/index.ts";
 import { openTestDatabase, type TestDatabase } from "../support/database.ts";
-import { runCommand } from "./pi-sessions.ts";
+import { runCommand, startCommand } from "./pi-sessions.ts";
 
 const SAMPLES = new URL("../../examples/archives", import.meta.url).pathname;
 const COMMANDS = ["migrate", "import", "list", "show", "usage", "doctor", "quickstart", "serve"];
+
+// biome-ignore lint/suspicious/noControlCharactersInRegex: these are what must not be printed
+const OBEYED_BY_TERMINALS = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u202a-\u202e\u2066-\u2069]/;
 
 let at: TestDatabase;
 let id: string;
@@ -107,9 +110,50 @@ describe("show", () => {
     for (const args of [["show", id], ["show", id, "--context"], ["list"]]) {
       const { stdout } = await run(...args);
       expect(stdout).toContain("first");
-      expect(stdout).not.toContain("\u001b");
-      expect(stdout).not.toContain("\u202e");
+      expect(stdout).not.toMatch(OBEYED_BY_TERMINALS);
     }
+  });
+
+  test("lets nothing else that is stored act on the terminal: ids, models, custom types, JSON", async () => {
+    await at.database.createTenant("hostile");
+    const repo = await at.database.repo("hostile");
+    const evil = "x\u001b[2J\u009b31m\u202e";
+    const session = await repo.create({ id: evil, cwd: evil }, context);
+    const main = await session.createBranch("main", null, context);
+    const answer = { api: "api", usage: emptyUsage(), stopReason: "stop" as const, timestamp: 1 };
+    await main.appendMessage(
+      {
+        role: "assistant",
+        content: [{ type: "text", text: evil }],
+        provider: evil,
+        model: `${evil}\n!`,
+        ...answer,
+      },
+      context,
+    );
+    await main.appendCustomEntry(evil, { [evil]: evil }, context);
+    const messages = await buildSessionContext(
+      await main.findEntries({ order: "oldestFirst" }, context),
+      undefined,
+      context,
+    );
+    await session.close(context);
+    for (const args of [
+      ["list"],
+      ["list", "--json"],
+      ["show", "x"],
+      ["show", "x", "--json"],
+      ["show", "x", "--context"],
+      ["usage"],
+      ["doctor"],
+    ]) {
+      const { code, stdout } = await run(...args, "--tenant", "hostile");
+      expect({ args, code }).toEqual({ args, code: 0 });
+      expect(stdout).not.toMatch(OBEYED_BY_TERMINALS);
+    }
+    const { stdout } = await run("show", "x", "--context", "--json", "--tenant", "hostile");
+    expect(stdout).not.toMatch(OBEYED_BY_TERMINALS);
+    expect(JSON.parse(stdout)).toEqual(messages);
   });
 
   test("shows the path of one branch", async () => {
@@ -231,6 +275,7 @@ test("quickstart migrates, imports and shows, and the second run changes nothing
   const second = await quickstart();
   expect(first.code).toBe(0);
   expect(first.stdout).toContain("Imported 4 sessions");
+  expect(first.stdout).not.toContain(new URL(fresh.connectionString).host); // nor the password before it
   expect(second.stdout).toContain("Imported 0 sessions");
   const shown = (stdout: string) => stdout.slice(0, stdout.indexOf("Import"));
   expect(shown(second.stdout)).toBe(shown(first.stdout));
@@ -253,7 +298,21 @@ describe("migrate", () => {
     const { code, stdout } = await runCommand(["migrate", "--print", "--schema", fresh.schema]);
     expect(code).toBe(0);
     await fresh.admin.query(stdout);
+    const address = ["--database-url", fresh.connectionString, "--schema", fresh.schema];
+    expect(await runCommand(["migrate", "--status", ...address])).toMatchObject({
+      code: 0,
+      stdout: expect.stringContaining("pending: none"),
+    });
     expect(await fresh.database.migrate()).toEqual([]);
+  });
+
+  test("is what the other commands ask for where it was not run", async () => {
+    await using fresh = await openTestDatabase({ migrated: false });
+    for (const args of [["list"], ["show", "x"], ["usage"], ["import", SAMPLES]]) {
+      expect(
+        await runCommand([...args, "--database-url", fresh.connectionString, "--schema", fresh.schema]),
+      ).toMatchObject({ code: 3, stdout: "", stderr: expect.stringContaining("run `pi-sessions migrate`") });
+    }
   });
 });
 
@@ -263,7 +322,32 @@ describe("doctor", () => {
     const { code, stdout } = await run("doctor");
     expect(code).toBe(0);
     expect(stdout).toContain("All is well.");
+    expect(stdout).toContain("sessions: 1, the newest is abc-1");
     expect((await run("list", "--json")).stdout).toBe(before);
+  });
+
+  test("leaves nothing behind with a role that could not take it back", async () => {
+    await at.database.createTenant("guarded");
+    const role = `insert_${at.schema}`;
+    const url = new URL(at.connectionString);
+    url.username = role;
+    url.password = "weak";
+    await at.admin.query(`create role ${role} login password 'weak'`);
+    try {
+      await at.admin.query(`grant usage on schema "${at.schema}" to ${role}`);
+      await at.admin.query(`grant select, insert, update on all tables in schema "${at.schema}" to ${role}`);
+      const { code, stdout } = await runCommand([
+        ...["doctor", "--tenant", "guarded", "--schema", at.schema],
+        ...["--database-url", url.href],
+      ]);
+      expect({ code, stdout }).toMatchObject({
+        code: 1,
+        stdout: expect.stringMatching(/writing +FAILED .*have its owner grant the rights/),
+      });
+      expect(await (await at.database.repo("guarded")).list(undefined, context)).toEqual([]);
+    } finally {
+      await at.admin.query(`drop owned by ${role}; drop role ${role}`);
+    }
   });
 
   test("names the check that failed and what to do", async () => {
@@ -315,4 +399,23 @@ test("DATABASE_URL is used where no option names the database, and an unknown te
   expect((await runCommand(["list", "--schema", at.schema], env)).stdout).toContain(id);
   const finished = await runCommand(["list", "--schema", at.schema, "--tenant", "nobody"], env);
   expect(finished).toMatchObject({ code: 3, stderr: expect.stringContaining("nobody") });
+});
+
+describe("a reader that stops early", () => {
+  test("ends the command without a word", async () => {
+    const { process: child, firstLine, finished } = startCommand(["migrate", "--print"]);
+    child.stdout.once("data", () => child.stdout.destroy());
+    await firstLine;
+    expect(await finished).toMatchObject({ code: 0, signal: null, stderr: "" });
+  });
+
+  test("of the messages does not change the exit code", async () => {
+    const { process: child, finished } = startCommand([
+      "list",
+      "--database-url",
+      "postgresql://127.0.0.1:1/x",
+    ]);
+    child.stderr.destroy();
+    expect(await finished).toMatchObject({ code: 3 });
+  });
 });

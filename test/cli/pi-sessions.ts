@@ -1,17 +1,19 @@
-import { type ChildProcess, spawn } from "node:child_process";
+import { type ChildProcessWithoutNullStreams, spawn } from "node:child_process";
 import { fileURLToPath } from "node:url";
 
 const MAIN = fileURLToPath(new URL("../../src/cli/main.ts", import.meta.url));
 
 export interface Finished {
   code: number | null;
+  /** What ended it, where that was no exit. */
+  signal: NodeJS.Signals | null;
   stdout: string;
   stderr: string;
 }
 
 /** A command that goes on: its process, its first line of output, and how it ends. */
 export interface Started {
-  process: ChildProcess;
+  process: ChildProcessWithoutNullStreams;
   firstLine: Promise<string>;
   finished: Promise<Finished>;
 }
@@ -39,9 +41,9 @@ export function startCommand(args: readonly string[], env: Record<string, string
   });
   child.stdin.end();
   const finished = new Promise<Finished>((finish, fail) => {
-    child.on("error", fail).on("close", (code) => {
+    child.on("error", fail).on("close", (code, signal) => {
       haveFirstLine(stdout);
-      finish({ code, stdout, stderr });
+      finish({ code, signal, stdout, stderr });
     });
   });
   return { process: child, firstLine, finished };
