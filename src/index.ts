@@ -42,7 +42,7 @@ export {
 } from "./contract/context.ts";
 export type * from "./contract/entry.ts";
 export * from "./contract/errors.ts";
-export type { JsonValue } from "./contract/json.ts";
+export type { JsonValue, ReadonlyJsonObject, ReadonlyJsonValue } from "./contract/json.ts";
 export * from "./contract/lane.ts";
 export type * from "./contract/message.ts";
 export type * from "./contract/session.ts";
@@ -75,13 +75,26 @@ export {
   type OpenDatabaseOptions,
   openDatabase,
 } from "./postgres/database.ts";
+export type { DeletedRows } from "./postgres/delete-tenant.ts";
 export * from "./postgres/errors.ts";
 export type { ArchiveRecord, ImportStream, SessionImporter } from "./postgres/import-session.ts";
+export type { IsolationCheck } from "./postgres/isolation.ts";
 export type { PgSessionListOptions, SessionSummary } from "./postgres/list-sessions.ts";
 export type { MigrationStatus } from "./postgres/migrations.ts";
+export type { PreparedStatements } from "./postgres/pool.ts";
 export { type PgSession, type PgSessionCreateOptions, PgSessionRepo } from "./postgres/repo.ts";
+export type { MigrationRoles } from "./postgres/roles.ts";
+export type { DB } from "./postgres/schema.generated.ts";
 export type { PgSessionMetadata } from "./postgres/session-row.ts";
+export type { TenantLimits } from "./postgres/set-limits.ts";
 export { PgStorage } from "./postgres/storage.ts";
+export type {
+  TenantCreateOptions,
+  TenantDeleteOptions,
+  TenantListOptions,
+  TenantRecord,
+  Tenants,
+} from "./postgres/tenants.ts";
 export type { ModelUsage } from "./postgres/usage-by-model.ts";
 export { buildSessionContext, type SessionContextOptions } from "./session/model-context.ts";
 export { StorageBackedSession, type StorageBackedSessionOptions } from "./session/session.ts";

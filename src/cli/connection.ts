@@ -3,9 +3,9 @@ import { join } from "node:path";
 import { type Command, InvalidArgumentError } from "commander";
 import { openEmbeddedDatabase } from "../embedded/index.ts";
 import { type Database, openDatabase } from "../postgres/database.ts";
+import { DEFAULT_TENANT } from "../postgres/find-tenant.ts";
 import type { PgSessionRepo } from "../postgres/repo.ts";
 import { DEFAULT_SCHEMA } from "../postgres/schema-name.ts";
-import { DEFAULT_TENANT } from "../postgres/tenants.ts";
 import { unlessInterrupted } from "./interruption.ts";
 
 /** Options of every command. */

@@ -4,6 +4,7 @@ import { BACKGROUND_CONTEXT } from "../contract/context.ts";
 import { PiSessionError, SessionNotFoundError } from "../contract/errors.ts";
 import type { Database } from "../postgres/database.ts";
 import { DatabaseNotMigratedError, DatabaseTooNewError } from "../postgres/errors.ts";
+import type { IsolationCheck } from "../postgres/isolation.ts";
 import type { PgSessionRepo } from "../postgres/repo.ts";
 import {
   type Connection,
@@ -19,6 +20,8 @@ import { formatCount, print, printJson, printTable } from "./output.ts";
 interface Check {
   check: string;
   ok: boolean;
+  /** Not as it should be, and of no consequence here. */
+  warning?: true;
   result: string;
 }
 
@@ -42,12 +45,12 @@ Examples:
         printTable(
           [
             { head: "CHECK", cell: ({ check }) => check },
-            { head: "", cell: ({ ok }) => (ok ? "ok" : "FAILED") },
+            { head: "", cell: ({ ok, warning }) => (!ok ? "FAILED" : warning ? "WARNING" : "ok") },
             { head: "RESULT", cell: ({ result }) => result },
           ],
           checks,
         );
-        if (checks.every(({ ok }) => ok)) print("\nAll is well.");
+        if (checks.every(({ ok, warning }) => ok && !warning)) print("\nAll is well.");
       }
       if (checks.some(({ ok }) => !ok)) {
         process.exitCode = checks.some(({ check, ok }) => check === "connection" && !ok)
@@ -87,6 +90,15 @@ async function examine(options: ConnectionOptions): Promise<Check[]> {
   if (repo === undefined) return checks;
   await attempt("reading", async () => [await describeSessions(repo), true]);
   await attempt("writing", async () => [await writeAndDelete(repo), true]);
+  const isolation = await attempt("isolation", async () => {
+    const found = await database.checkIsolation(options.tenant);
+    return [describeIsolation(found), found];
+  });
+  if (isolation?.isBound === false) {
+    // An embedded server is one person's own.
+    const isEmbedded = databaseSource(options).kind === "embedded";
+    Object.assign(checks.at(-1) as Check, isEmbedded ? { warning: true } : { ok: false });
+  }
   return checks;
 }
 
@@ -122,6 +134,13 @@ async function writeAndDelete(repo: PgSessionRepo): Promise<string> {
     await repo.delete(session.metadata, BACKGROUND_CONTEXT);
   }
   return "a session was created, written and deleted again";
+}
+
+function describeIsolation({ role, isBound, leaks, reason }: IsolationCheck): string {
+  if (isBound) return `tried: as "${role}", nothing of a tenant can be read or written as another`;
+  const why = reason === undefined ? "" : ` (${reason})`;
+  const what = leaks.length === 0 ? "" : `, which showed in ${leaks.join(", ")}`;
+  return `TENANTS ARE NOT ISOLATED: row-level security does not bind "${role}"${why}${what}. Name another role to \`pi-sessions migrate --application-role\`, and let programs connect as that`;
 }
 
 /** Before there is anything to delete: a role that may only insert could not take it back. */

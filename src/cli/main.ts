@@ -13,6 +13,7 @@ import { tell } from "./output.ts";
 import { addQuickstart } from "./quickstart.ts";
 import { addServe } from "./serve.ts";
 import { addShow } from "./show.ts";
+import { addTenant } from "./tenant.ts";
 import { addUsage } from "./usage.ts";
 
 const { version } = JSON.parse(readFileSync(new URL("../../package.json", import.meta.url), "utf8")) as {
@@ -35,9 +36,19 @@ Examples:
   pi-sessions help show`,
   );
 addConnectionOptions(program);
-for (const add of [addMigrate, addImport, addList, addShow, addUsage, addDoctor, addQuickstart, addServe])
+for (const add of [
+  addMigrate,
+  addImport,
+  addList,
+  addShow,
+  addUsage,
+  addTenant,
+  addDoctor,
+  addQuickstart,
+  addServe,
+])
   add(program);
-for (const command of program.commands) {
+for (const command of program.commands.flatMap((one) => [one, ...one.commands])) {
   command.exitOverride().configureHelp({ showGlobalOptions: true }).addHelpText("after", EXIT_HELP);
 }
 
@@ -72,7 +83,7 @@ function report(error: unknown): number {
     return EXIT.foundFailures;
   }
   tell(`error: ${error.message}`);
-  if (/^invalid_(schema_name|option|text)$/.test(error.code)) return EXIT.usage;
+  if (/^(invalid_(schema_name|option|text)|role_not_found)$/.test(error.code)) return EXIT.usage;
   return /^(database|server|unsupported|migration|tenant|commit)_/.test(error.code)
     ? EXIT.database
     : EXIT.foundFailures;

@@ -8,6 +8,8 @@ import { print, printJson } from "./output.ts";
 interface MigrateOptions extends ConnectionOptions {
   print?: true;
   status?: true;
+  applicationRole: string[];
+  analystRole: string[];
   json?: true;
 }
 
@@ -17,12 +19,20 @@ export function addMigrate(program: Command): void {
     .description("create or update the tables")
     .option("--print", "print the SQL instead, for an administrator to run; connects to nothing")
     .option("--status", "only say which migrations the schema has; exit code 1 if some are missing")
+    .option(
+      "--application-role <role>",
+      "role of programs, bound to one tenant at a time; repeatable",
+      collect,
+      [],
+    )
+    .option("--analyst-role <role>", "role that reads the ledger of all tenants; repeatable", collect, [])
     .option("--json", "print JSON")
     .addHelpText(
       "after",
       `
 Examples:
   pi-sessions migrate --database-url postgresql://owner@db.example/agents
+  pi-sessions migrate --application-role agents_app --analyst-role agents_bi
   pi-sessions migrate --print > migrations.sql
   pi-sessions migrate --status`,
     )
@@ -31,10 +41,15 @@ Examples:
     });
 }
 
+function collect(role: string, roles: string[]): string[] {
+  return [...roles, role];
+}
+
 async function migrate(options: MigrateOptions): Promise<void> {
+  const roles = { applicationRoles: options.applicationRole, analystRoles: options.analystRole };
   if (options.print) {
     assertSchemaName(options.schema);
-    process.stdout.write(await printMigrations(options.schema));
+    process.stdout.write(await printMigrations(options.schema, roles));
     return;
   }
   await using connection = await connect(options);
@@ -47,7 +62,7 @@ async function migrate(options: MigrateOptions): Promise<void> {
     if (status.pending.length + status.unknown.length > 0) process.exitCode = EXIT.foundFailures;
     return;
   }
-  const applied = await database.migrate();
+  const applied = await database.migrate(roles);
   if (options.json) printJson({ applied });
   else print(applied.length === 0 ? "The schema is up to date." : `Applied ${applied.join(", ")}.`);
 }

@@ -1,8 +1,8 @@
 import { relative } from "node:path";
 import { fileURLToPath } from "node:url";
 import type { Command } from "commander";
+import { DEFAULT_TENANT } from "../postgres/find-tenant.ts";
 import { DEFAULT_SCHEMA } from "../postgres/schema-name.ts";
-import { DEFAULT_TENANT } from "../postgres/tenants.ts";
 import { type ConnectionOptions, connect, databaseSource } from "./connection.ts";
 import { EXIT } from "./exit-codes.ts";
 import { importWithProgress, printReport } from "./import.ts";

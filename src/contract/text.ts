@@ -9,6 +9,7 @@ export const TEXT_LIMITS = {
   key: 1024,
   customType: 512,
   tenantSlug: 128,
+  tenantName: 1024,
   cwd: 4096,
   path: 4096,
 } as const;

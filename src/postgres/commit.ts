@@ -1,7 +1,8 @@
-import { type Kysely, sql } from "kysely";
+import { type Compilable, type Kysely, sql } from "kysely";
 import { sessionName } from "../contract/address.ts";
 import { DuplicateIdError, MissingParentError, SessionNotFoundError } from "../contract/errors.ts";
 import { storableText } from "../contract/text.ts";
+import { TenantLimitError, TenantNotFoundError, TenantSuspendedError } from "./errors.ts";
 import type { DB } from "./schema.generated.ts";
 import { keyColumns, type SessionKey } from "./session-key.ts";
 import { type SessionHead, STATS_COLUMNS, statsColumns, statsOf } from "./session-row.ts";
@@ -9,39 +10,58 @@ import type { Columns, WriteBatch } from "./write-batch.ts";
 
 /** Moves a session from one head to the next by a few writes. */
 export interface Advance {
+  /** Stays with the session until the next commit, so that the outcome can be found out. */
+  readonly commitId: string;
   readonly from: SessionHead;
   readonly to: SessionHead;
   /** Milliseconds since the epoch. */
   readonly modifiedAt: number;
   readonly batch: WriteBatch;
+  /** The bytes are counted against the tenant's limit later, for all of the session at once. */
+  readonly isChargedLater?: boolean;
+  /** This commit may have happened already. */
+  readonly isUncertain?: boolean;
 }
 
-/** Somebody else has written since the head was read; `current` is the head now. */
-export interface Overtaken {
-  readonly current: SessionHead;
+/** What became of an {@link Advance}; nothing was written unless it was applied. */
+export type AdvanceOutcome =
+  | { kind: "applied" }
+  /** Somebody has written since the head was read, perhaps this very commit; `current` is the head now. */
+  | { kind: "overtaken"; current: SessionHead; lastCommit: string | null }
+  /** The tenant has a limit, and the session has not reserved enough bytes. */
+  | { kind: "unreserved" };
+
+type OutcomeRow = ReturnType<typeof advanceStatement> extends Compilable<infer TRow> ? TRow : never;
+
+/** @throws DuplicateIdError, MissingParentError, SessionNotFoundError, TenantSuspendedError, TenantLimitError */
+export function advanceOutcome(
+  found: OutcomeRow | undefined,
+  { sessionId }: SessionKey,
+  { from, batch, isUncertain }: Advance,
+  tenant: string,
+): AdvanceOutcome {
+  if (found === undefined || found.tenant_id === null) throw new TenantNotFoundError(tenant);
+  if (found.applied !== null) return { kind: "applied" };
+  if (found.next_seq === null) throw new SessionNotFoundError(sessionId);
+  const current = { nextSeq: found.next_seq, stats: statsOf(found) };
+  const overtaken = { kind: "overtaken", current, lastCommit: found.last_commit } as const;
+  // Its own rows would now look like somebody else's.
+  if (isUncertain === true && current.nextSeq !== from.nextSeq) return overtaken;
+  if (found.suspended_at !== null) throw new TenantSuspendedError(tenant);
+  if (found.taken_id !== null) throw new DuplicateIdError(found.taken_id);
+  if (found.missing_parent !== null) throw new MissingParentError(found.missing_parent);
+  if (found.max_entry_bytes !== null && batch.largestEntryBytes > found.max_entry_bytes) {
+    throw new TenantLimitError(tenant, "entryBytes", found.max_entry_bytes);
+  }
+  return current.nextSeq === from.nextSeq ? { kind: "unreserved" } : overtaken;
 }
 
 /**
  * Writes everything and moves the head in one statement, which succeeds only if the session's head is still the
- * expected one. The statement's text is the same for every commit: its parameters are arrays.
- *
- * @returns `undefined`, or the head that was found instead of the expected one; then nothing was written
- * @throws DuplicateIdError, MissingParentError, SessionNotFoundError; then nothing was written
+ * expected one. The statement's text is the same for every commit: its parameters are arrays. Its one row is for
+ * {@link advanceOutcome}.
  */
-export async function advanceSession(
-  db: Kysely<DB>,
-  key: SessionKey,
-  advance: Advance,
-): Promise<Overtaken | undefined> {
-  const found = await commitStatement(db, key, advance).executeTakeFirstOrThrow();
-  if (found.applied !== null) return undefined;
-  if (found.next_seq === null) throw new SessionNotFoundError(key.sessionId);
-  if (found.taken_id !== null) throw new DuplicateIdError(found.taken_id);
-  if (found.missing_parent !== null) throw new MissingParentError(found.missing_parent);
-  return { current: { nextSeq: found.next_seq, stats: statsOf(found) } };
-}
-
-function commitStatement(db: Kysely<DB>, key: SessionKey, advance: Advance) {
+export function advanceStatement(db: Kysely<DB>, key: SessionKey, advance: Advance) {
   const { batch } = advance;
   const { entries, usage } = batch;
   const ids = [...entries.entry_id, ...usage.usage_id];
@@ -49,6 +69,7 @@ function commitStatement(db: Kysely<DB>, key: SessionKey, advance: Advance) {
   const isApplied = sql<boolean>`exists (select from applied)`;
   const tenantId = sql<string>`${key.tenantId}::uuid`.as("tenant_id");
   const sessionId = sql<string>`${key.sessionId}::text`.as("session_id");
+  const storedBytes = sql<number>`stored_bytes + ${batch.bytes}::bigint - (select bytes from released)`;
 
   return (
     db
@@ -115,10 +136,59 @@ function commitStatement(db: Kysely<DB>, key: SessionKey, advance: Advance) {
               .as("has_child"),
           ),
       )
+      // Makes room: what is overwritten or deleted. Probes, as above.
+      .with("released", (cte) =>
+        cte
+          .selectFrom((eb) =>
+            eb
+              .selectFrom(rowsOf("d", replacedValues(batch), ADDRESS_TYPES))
+              .innerJoinLateral(
+                (value) =>
+                  value
+                    .selectFrom("scalar_values")
+                    .select(sql<number>`octet_length(value::text)`.as("bytes"))
+                    .where("tenant_id", "=", session.tenant_id)
+                    .where("session_id", "=", session.session_id)
+                    .whereRef("scalar_values.namespace", "=", "d.namespace")
+                    .whereRef("scalar_values.key", "=", "d.key")
+                    .limit(1)
+                    .as("old"),
+                (join) => join.onTrue(),
+              )
+              .select("old.bytes")
+              .unionAll(
+                eb
+                  .selectFrom(rowsOf("d", batch.deleteLists, ADDRESS_TYPES))
+                  .innerJoinLateral(
+                    (list) =>
+                      list
+                        .selectFrom("list_values")
+                        .select(sql<number>`sum(octet_length(value::text))`.as("bytes"))
+                        .where("tenant_id", "=", session.tenant_id)
+                        .where("session_id", "=", session.session_id)
+                        .whereRef("list_values.namespace", "=", "d.namespace")
+                        .whereRef("list_values.key", "=", "d.key")
+                        .as("old"),
+                    (join) => join.onTrue(),
+                  )
+                  .select("old.bytes"),
+              )
+              .as("old"),
+          )
+          .select(sql<number>`coalesce(sum(old.bytes), 0)::bigint`.as("bytes")),
+      )
+      .with("tenant", (cte) =>
+        cte
+          .selectFrom("tenants")
+          .select(["tenant_id", "suspended_at", "max_entry_bytes", "max_stored_bytes"])
+          .where("tenant_id", "=", session.tenant_id),
+      )
       .with("applied", (cte) =>
         cte
           .updateTable("sessions")
           .set({
+            last_commit: advance.commitId,
+            stored_bytes: storedBytes,
             next_seq: advance.to.nextSeq,
             modified_at: advance.modifiedAt,
             ...statsColumns(advance.to.stats),
@@ -130,6 +200,14 @@ function commitStatement(db: Kysely<DB>, key: SessionKey, advance: Advance) {
           .where("next_seq", "=", advance.from.nextSeq)
           .where(sql<boolean>`not exists (select from taken)`)
           .where(sql<boolean>`not exists (select from parent where run is null)`)
+          .where(
+            sql<boolean>`exists (
+              select from tenant as t
+              where t.suspended_at is null
+                and (t.max_entry_bytes is null or ${batch.largestEntryBytes}::bigint <= t.max_entry_bytes)
+                and (t.max_stored_bytes is null or ${advance.isChargedLater === true}::boolean
+                     or ${storedBytes} <= greatest(stored_bytes, reserved_bytes)))`,
+          )
           .returning("next_seq"),
       )
       .with("new_entries", (cte) =>
@@ -149,6 +227,7 @@ function commitStatement(db: Kysely<DB>, key: SessionKey, advance: Advance) {
             "model",
             "preview",
             "payload",
+            "payload_bytes",
             "run",
           ])
           .expression((eb) =>
@@ -161,6 +240,7 @@ function commitStatement(db: Kysely<DB>, key: SessionKey, advance: Advance) {
               .select(["e.custom_type", "e.role", "e.provider", "e.model", "e.preview"])
               .select([
                 sql<string>`e.payload::json`.as("payload"),
+                sql<number>`octet_length(e.payload)`.as("payload_bytes"),
                 sql<number>`coalesce(parent.run, e.chain)`.as("run"),
               ])
               .where(isApplied),
@@ -227,6 +307,7 @@ function commitStatement(db: Kysely<DB>, key: SessionKey, advance: Advance) {
           ),
       )
       .selectFrom(sql<{ one: number }>`(select 1)`.as<"outcome">(sql`outcome(one)`))
+      .leftJoin("tenant as t", (join) => join.onTrue())
       .leftJoin("sessions as s", (join) =>
         join.on("s.tenant_id", "=", session.tenant_id).on("s.session_id", "=", session.session_id),
       )
@@ -235,6 +316,10 @@ function commitStatement(db: Kysely<DB>, key: SessionKey, advance: Advance) {
         sql<string | null>`(select min(id) from taken)`.as("taken_id"),
         sql<string | null>`(select min(id) from parent where run is null)`.as("missing_parent"),
         "s.next_seq",
+        "s.last_commit",
+        "t.tenant_id",
+        "t.suspended_at",
+        "t.max_entry_bytes",
       ])
       .select(STATS_COLUMNS.map((column) => `s.${column}` as const))
   );
@@ -316,6 +401,14 @@ function nameColumn({ setValues, deleteValues }: WriteBatch): { name?: string | 
   if (row === -1) return {};
   const name: unknown = JSON.parse(setValues.value[row] as string);
   return { name: typeof name === "string" ? storableText(name) : null };
+}
+
+/** Where there may be a value that this commit overwrites or deletes. */
+function replacedValues({ setValues, deleteValues }: WriteBatch): Columns<"namespace" | "key"> {
+  return {
+    namespace: [...setValues.namespace, ...deleteValues.namespace],
+    key: [...setValues.key, ...deleteValues.key],
+  };
 }
 
 function firstPreview({ entries }: WriteBatch): string | null {

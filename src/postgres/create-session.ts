@@ -1,16 +1,21 @@
 import type { Kysely } from "kysely";
+import type { Context } from "../contract/context.ts";
 import { SessionExistsError } from "../contract/errors.ts";
 import { STORAGE_VERSION } from "../contract/storage.ts";
 import { assertSessionId, assertText, TEXT_LIMITS } from "../contract/text.ts";
+import { isTaken } from "./failure.ts";
 import type { DB } from "./schema.generated.ts";
 import { keyColumns, type SessionKey } from "./session-key.ts";
 import {
   METADATA_COLUMNS,
+  type MetadataRow,
   metadataOf,
   newHead,
   type PgSessionMetadata,
   statsColumns,
 } from "./session-row.ts";
+import { admitSession } from "./tenant-limits.ts";
+import { readCommitted, type Tables, type Transaction } from "./transaction.ts";
 
 /** A session to be stored. `createdAt` is in milliseconds since the epoch. */
 export interface NewSession {
@@ -22,18 +27,41 @@ export interface NewSession {
 }
 
 /**
- * Inserts the row of a session without any write.
+ * Adds an empty session, in one round trip.
  *
- * @throws InvalidTextError, SessionExistsError
+ * @throws InvalidTextError, SessionExistsError, TenantSuspendedError, TenantLimitError
  */
-export async function createSession(
-  db: Kysely<DB>,
+export function createSession(
+  tables: Tables,
   key: SessionKey,
   session: NewSession,
+  context: Context,
+): Promise<PgSessionMetadata> {
+  return readCommitted(tables, context, (trx) => addSession(trx, tables, key, session, { isLast: true }));
+}
+
+/** The same within a transaction, which it may end. */
+export async function addSession(
+  trx: Transaction,
+  tables: Tables,
+  key: SessionKey,
+  session: NewSession,
+  { isLast }: { isLast: boolean } = { isLast: false },
 ): Promise<PgSessionMetadata> {
   assertNewSession(session);
+  const statements = [admitSession(tables), insertSession(trx.db, key, session)] as const;
+  try {
+    const [, [row]] = await (isLast ? trx.commitWith(...statements) : trx.send(...statements));
+    return metadataOf(row as MetadataRow);
+  } catch (error) {
+    throw isTaken(error, "sessions") ? new SessionExistsError(session.id) : error;
+  }
+}
+
+/** Inserts the row of a session without any write. */
+export function insertSession(db: Kysely<DB>, key: SessionKey, session: NewSession) {
   const head = newHead();
-  const row = await db
+  return db
     .insertInto("sessions")
     .values({
       ...keyColumns(key),
@@ -46,15 +74,11 @@ export async function createSession(
       next_seq: head.nextSeq,
       ...statsColumns(head.stats),
     })
-    .onConflict((conflict) => conflict.columns(["tenant_id", "session_id"]).doNothing())
-    .returning(METADATA_COLUMNS)
-    .executeTakeFirst();
-  if (row === undefined) throw new SessionExistsError(session.id);
-  return metadataOf(row);
+    .returning(METADATA_COLUMNS);
 }
 
 /** @throws InvalidTextError */
-function assertNewSession({ id, parentSessionId, cwd, legacyParentSessionPath }: NewSession): void {
+export function assertNewSession({ id, parentSessionId, cwd, legacyParentSessionPath }: NewSession): void {
   assertSessionId("session id", id);
   if (parentSessionId !== undefined) assertSessionId("parent session id", parentSessionId);
   if (cwd !== undefined) assertText("working directory", cwd, { maxBytes: TEXT_LIMITS.cwd, empty: true });

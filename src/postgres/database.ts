@@ -1,15 +1,20 @@
-import { Kysely, sql } from "kysely";
+import { Kysely, sql, type Transaction } from "kysely";
 import type pg from "pg";
 import { BACKGROUND_CONTEXT } from "../contract/context.ts";
-import { SchemaDialect } from "./dialect.ts";
+import { InvalidOptionError } from "../contract/errors.ts";
+import { SchemaDialect, TenantDialect } from "./dialect.ts";
 import { UnsupportedServerError } from "./errors.ts";
+import { typedFailure } from "./failure.ts";
+import { findTenant } from "./find-tenant.ts";
+import { checkIsolation, type IsolationCheck } from "./isolation.ts";
 import { type MigrationStatus, migrate, migrationStatus } from "./migrations.ts";
 import { OpenSessions } from "./open-sessions.ts";
-import { createPool, GuardedPool } from "./pool.ts";
+import { createPool, GuardedPool, type PreparedStatements } from "./pool.ts";
 import { PgSessionRepo } from "./repo.ts";
+import type { MigrationRoles } from "./roles.ts";
 import type { DB } from "./schema.generated.ts";
 import { assertSchemaName, DEFAULT_SCHEMA } from "./schema-name.ts";
-import { createTenant, findTenant } from "./tenants.ts";
+import { Tenants } from "./tenants.ts";
 import { read, type Tables } from "./transaction.ts";
 
 export interface DatabaseOptions {
@@ -19,9 +24,10 @@ export interface DatabaseOptions {
   applicationName?: string;
   /**
    * Lets the server plan each statement once per connection, which makes commits several times faster. Default
-   * true. PgBouncer in transaction mode needs version 1.21 with `max_prepared_statements`, or false here.
+   * `auto`: until a pooler turns out not to keep them, as PgBouncer in transaction mode does before version 1.21 or
+   * without `max_prepared_statements`.
    */
-  preparedStatements?: boolean;
+  preparedStatements?: PreparedStatements;
 }
 
 /** A connection string, or a pool of yours, which is never closed here. */
@@ -41,7 +47,8 @@ const OLDEST_SERVER = 150_000;
  */
 export async function openDatabase(options: OpenDatabaseOptions | pg.Pool): Promise<Database> {
   const { schema = DEFAULT_SCHEMA, applicationName = "pi-session-postgres", ...server } = asOptions(options);
-  const { preparedStatements = true } = server;
+  const { preparedStatements = "auto" } = server;
+  assertPreparedStatements(preparedStatements);
   assertSchemaName(schema);
   const pool =
     "pool" in server
@@ -51,9 +58,10 @@ export async function openDatabase(options: OpenDatabaseOptions | pg.Pool): Prom
           preparedStatements,
         });
   const db = new Kysely<DB>({ dialect: new SchemaDialect(pool, schema) });
-  const database = new Database({ db: db.withSchema(schema), schema });
+  const tables = { db: db.withSchema(schema), schema, pool };
+  const database = new Database(tables);
   try {
-    await assertServer({ db, schema });
+    await assertServer(tables);
     return database;
   } catch (error) {
     await database.close();
@@ -64,6 +72,8 @@ export async function openDatabase(options: OpenDatabaseOptions | pg.Pool): Prom
 /** Sessions of agents in one schema of a PostgreSQL database. */
 export class Database {
   readonly schema: string;
+  /** The customers whose sessions these are. */
+  readonly tenants: Tenants;
   readonly #tables: Tables;
   readonly #sessions = new OpenSessions();
 
@@ -71,16 +81,21 @@ export class Database {
   constructor(tables: Tables) {
     this.#tables = tables;
     this.schema = tables.schema;
+    this.tenants = new Tenants(tables, this.#sessions);
   }
 
   /**
-   * Creates or updates the tables, in one transaction; safe in any number of processes at once.
+   * Creates or updates the tables, in one transaction; safe in any number of processes at once. The role that
+   * migrates owns the tables; programs should connect as another one, which is named here once.
    *
    * @returns names of the migrations that were applied, none if the schema was up to date
-   * @throws DatabaseTooNewError, MigrationLockedError, DatabasePermissionError
+   * @throws DatabaseTooNewError, MigrationLockedError, DatabasePermissionError, RoleNotFoundError,
+   *   InvalidOptionError
+   * @example
+   * await owner.migrate({ applicationRoles: ["agents_app"], analystRoles: ["agents_bi"] });
    */
-  async migrate(): Promise<string[]> {
-    return this.#sessions.run(() => migrate(this.#tables));
+  async migrate(roles: MigrationRoles = {}): Promise<string[]> {
+    return this.#sessions.run(() => migrate(this.#tables, roles));
   }
 
   /** For example `18.1`. */
@@ -93,23 +108,58 @@ export class Database {
   }
 
   /**
-   * The sessions of a tenant. The tenant `default` always exists.
+   * The sessions of a tenant, by its slug. A new schema has the tenant `default`.
    *
-   * @throws TenantNotFoundError, DatabaseNotMigratedError, DatabaseTooNewError
+   * @throws TenantNotFoundError, TenantBeingDeletedError, DatabaseNotMigratedError, DatabaseTooNewError
    */
   async repo(tenant: string): Promise<PgSessionRepo> {
-    const tenantId = await this.#sessions.run(() => findTenant(this.#tables, tenant));
-    return new PgSessionRepo(this.#tables, tenantId, this.#sessions);
+    const { tenantId, slug } = await this.#sessions.run(() => findTenant(this.#tables, tenant));
+    return new PgSessionRepo({ ...this.#tables, tenant: { tenantId, slug } }, tenantId, this.#sessions);
   }
 
-  /** @throws TenantExistsError, InvalidTextError */
-  async createTenant(slug: string): Promise<void> {
-    await this.#sessions.run(() => createTenant(this.#tables, slug));
+  /**
+   * Runs queries of yours in one transaction that row-level security holds to the tenant: this schema's tables, and
+   * those of yours whose policies read the setting `pi_sessions.tenant`. Read-only for a suspended tenant. What the
+   * callback throws rolls back.
+   *
+   * @throws TenantNotFoundError, TenantBeingDeletedError, DatabaseNotMigratedError, DatabaseTooNewError
+   * @example
+   * const messages = await db.withTenant("acme", (kysely) =>
+   *   kysely.selectFrom("entries").select("entry_id").where("type", "=", "message").execute(),
+   * );
+   */
+  withTenant<T, TTables = DB>(
+    tenant: string,
+    work: (kysely: Transaction<TTables>) => Promise<T>,
+  ): Promise<T> {
+    return this.#sessions.run(async () => {
+      const found = await findTenant(this.#tables, tenant);
+      const dialect = new TenantDialect(this.#tables.pool, this.schema, found.tenantId);
+      const kysely = new Kysely<TTables>({ dialect }).withSchema(this.schema);
+      try {
+        return await kysely
+          .transaction()
+          .setAccessMode(found.isSuspended ? "read only" : "read write")
+          .execute(work);
+      } catch (error) {
+        throw typedFailure(error, { schema: this.schema, tenant: found });
+      }
+    });
+  }
+
+  /**
+   * Proves by trying, and without leaving anything behind, whether row-level security binds the role that is
+   * connected here. It does not bind superusers, and not quite the role that owns the tables.
+   *
+   * @throws TenantNotFoundError, DatabaseNotMigratedError, DatabasePermissionError when the role may not write
+   */
+  checkIsolation(tenant: string): Promise<IsolationCheck> {
+    return this.#sessions.run(() => checkIsolation(this.#tables, tenant));
   }
 
   /** Closes all sessions that are open here, and the connections unless the pool is yours. */
   close(): Promise<void> {
-    return this.#sessions.close(BACKGROUND_CONTEXT, () => this.#tables.db.destroy());
+    return this.#sessions.close(BACKGROUND_CONTEXT, () => this.#tables.pool.end());
   }
 }
 
@@ -123,10 +173,18 @@ async function assertServer(tables: Tables): Promise<void> {
 }
 
 async function readServer(tables: Tables): Promise<{ number: number; version: string }> {
-  const { rows } = await read(tables, BACKGROUND_CONTEXT, (db) =>
-    sql<{ number: number; version: string }>`
-      select current_setting('server_version_num')::int as number, current_setting('server_version') as version
-    `.execute(db),
+  const [server] = await read(
+    tables,
+    BACKGROUND_CONTEXT,
+    () => sql<{ number: number; version: string }>`
+      select current_setting('server_version_num')::int as number, current_setting('server_version') as version`,
   );
-  return rows[0] ?? { number: 0, version: "of an unknown version" };
+  return server ?? { number: 0, version: "of an unknown version" };
+}
+
+/** @throws InvalidOptionError */
+function assertPreparedStatements(option: PreparedStatements): void {
+  if (![true, false, "auto"].includes(option)) {
+    throw new InvalidOptionError("preparedStatements", option, "pass true, false or auto");
+  }
 }

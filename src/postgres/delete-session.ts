@@ -1,17 +1,37 @@
+import { sql } from "kysely";
 import type { Context } from "../contract/context.ts";
 import { SessionNotFoundError } from "../contract/errors.ts";
 import type { SessionKey } from "./session-key.ts";
 import { isSession } from "./session-row.ts";
-import { onSnapshot, type Tables } from "./transaction.ts";
+import { assertWritable } from "./tenant-limits.ts";
+import { readCommitted, type Tables } from "./transaction.ts";
 
 /**
  * Removes a session and, by cascade, all that belongs to it. Its forks stay.
  *
- * @throws SessionNotFoundError
+ * @throws SessionNotFoundError, TenantSuspendedError
  */
 export async function deleteSession(tables: Tables, key: SessionKey, context: Context): Promise<void> {
-  const deleted = await onSnapshot(tables, context, (trx) =>
-    trx.deleteFrom("sessions").where(isSession(key)).returning("session_id").executeTakeFirst(),
+  const [, [deleted]] = await readCommitted(tables, context, (trx) =>
+    trx.commitWith(
+      assertWritable(tables),
+      trx.db
+        .with("deleted", (cte) =>
+          cte
+            .deleteFrom("sessions")
+            .where(isSession(key))
+            .returning(sql<number>`greatest(stored_bytes, reserved_bytes)`.as("bytes")),
+        )
+        .with("discounted", (cte) =>
+          cte
+            .updateTable("tenant_storage as c")
+            .from("deleted")
+            .set({ sessions: sql`c.sessions - 1`, bytes: sql`c.bytes - deleted.bytes` })
+            .where("c.tenant_id", "=", key.tenantId),
+        )
+        .selectFrom("deleted")
+        .select("bytes"),
+    ),
   );
   if (deleted === undefined) throw new SessionNotFoundError(key.sessionId);
 }

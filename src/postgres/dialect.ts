@@ -1,13 +1,19 @@
 import {
+  CompiledQuery,
+  type DatabaseConnection,
   type DatabaseIntrospector,
+  type Driver,
   type Kysely,
   PostgresAdapter,
   PostgresDialect,
+  PostgresDriver,
   type PostgresPool,
   type SchemaMetadata,
   sql,
   type TableMetadata,
+  type TransactionSettings,
 } from "kysely";
+import { tenantSetting } from "./tenant-setting.ts";
 
 /** Kysely's dialect, except for what its migrator asks of it. */
 export class SchemaDialect extends PostgresDialect {
@@ -24,6 +30,40 @@ export class SchemaDialect extends PostgresDialect {
 
   override createIntrospector(db: Kysely<unknown>): DatabaseIntrospector {
     return new SchemaIntrospector(db, this.#schema);
+  }
+}
+
+/** Every transaction names the tenant, in the round trip that begins it. */
+export class TenantDialect extends SchemaDialect {
+  readonly #pool: PostgresPool;
+  readonly #tenantId: string;
+
+  constructor(pool: PostgresPool, schema: string, tenantId: string) {
+    super(pool, schema);
+    this.#pool = pool;
+    this.#tenantId = tenantId;
+  }
+
+  override createDriver(): Driver {
+    return new TenantDriver(this.#pool, this.#tenantId);
+  }
+}
+
+class TenantDriver extends PostgresDriver {
+  readonly #tenantId: string;
+
+  constructor(pool: PostgresPool, tenantId: string) {
+    super({ pool });
+    this.#tenantId = tenantId;
+  }
+
+  override async beginTransaction(
+    connection: DatabaseConnection,
+    { accessMode = "read write" }: TransactionSettings,
+  ): Promise<void> {
+    await connection.executeQuery(
+      CompiledQuery.raw(`start transaction ${accessMode}; ${tenantSetting(this.#tenantId)}`),
+    );
   }
 }
 

@@ -20,7 +20,7 @@ export async function getEntries(
 ): Promise<Map<string, Entry>> {
   if (!Array.isArray(ids)) throw new InvalidOptionError("ids", typeof ids, "pass an array of entry ids");
   for (const id of ids) assertEntryId("entry id", id);
-  const rows = await read(tables, context, (db, options) =>
+  const rows = await read(tables, context, (db) =>
     db
       .selectFrom(sql<{ id: string }>`unnest(${ids}::text[])`.as<"wanted">(sql`wanted(id)`))
       // A probe per id; a plain join may read the whole session.
@@ -36,8 +36,7 @@ export async function getEntries(
         (join) => join.onTrue(),
       )
       .select(STRUCTURE_COLUMNS.map((column) => `found.${column}` as const))
-      .select(sql<string>`found.payload::text`.as("payload"))
-      .execute(options),
+      .select(sql<string>`found.payload::text`.as("payload")),
   );
   const found = new Map(rows.map((row) => [row.entry_id, entryOf(row)]));
   // In the order that was asked for.
@@ -53,7 +52,7 @@ export async function scanEntries(
 ): Promise<Entry[]> {
   assertFilter(query);
   const limit = scanLimit(query.limit);
-  const rows = await read(tables, context, (db, options) =>
+  const rows = await read(tables, context, (db) =>
     db
       .selectFrom("entries")
       .select([...STRUCTURE_COLUMNS, PAYLOAD])
@@ -65,8 +64,7 @@ export async function scanEntries(
       .$if(query.fromSeq !== undefined, (scan) => scan.where("seq", ">=", seqBound("fromSeq", query.fromSeq)))
       .$if(query.toSeq !== undefined, (scan) => scan.where("seq", "<=", seqBound("toSeq", query.toSeq)))
       .orderBy("seq", query.order === "desc" ? "desc" : "asc")
-      .$if(limit !== undefined, (scan) => scan.limit(limit as number))
-      .execute(options),
+      .$if(limit !== undefined, (scan) => scan.limit(limit as number)),
   );
   return rows.map(entryOf);
 }

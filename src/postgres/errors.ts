@@ -147,7 +147,9 @@ export class TenantNotFoundError extends PiSessionError {
   readonly tenant: string;
 
   constructor(tenant: string) {
-    super(`There is no tenant ${JSON.stringify(tenant)}: create it with \`db.createTenant\`.`);
+    super(
+      `There is no tenant ${JSON.stringify(tenant)}: create it with \`pi-sessions tenant create\` or \`db.tenants.create\`.`,
+    );
     this.tenant = tenant;
   }
 }
@@ -159,6 +161,71 @@ export class TenantExistsError extends PiSessionError {
   constructor(tenant: string) {
     super(`The tenant ${JSON.stringify(tenant)} already exists: use it, or choose another slug.`);
     this.tenant = tenant;
+  }
+}
+
+/** Its deletion was begun and interrupted, or goes on. */
+export class TenantBeingDeletedError extends PiSessionError {
+  readonly code = "tenant_being_deleted";
+  readonly tenant: string;
+
+  constructor(tenant: string) {
+    super(
+      `The tenant ${JSON.stringify(tenant)} is being deleted: finish that with \`pi-sessions tenant delete\` or \`db.tenants.delete\`.`,
+    );
+    this.tenant = tenant;
+  }
+}
+
+/** A role that was named to \`migrate\` does not exist. */
+export class RoleNotFoundError extends PiSessionError {
+  readonly code = "role_not_found";
+  readonly role: string;
+
+  constructor(role: string) {
+    super(
+      `There is no role ${JSON.stringify(role)}, and this one may not create it: have an administrator run CREATE ROLE, then migrate again.`,
+    );
+    this.role = role;
+  }
+}
+
+/** A suspended tenant can be read, and not written. */
+export class TenantSuspendedError extends PiSessionError {
+  readonly code = "tenant_suspended";
+  readonly tenant: string;
+
+  constructor(tenant: string) {
+    super(
+      `The tenant ${JSON.stringify(tenant)} is suspended and can only be read: resume it with \`pi-sessions tenant resume\` or \`db.tenants.resume\`.`,
+    );
+    this.tenant = tenant;
+  }
+}
+
+/** What a tenant may have at most: sessions, bytes of all its sessions, bytes of one entry's payload. */
+export type TenantLimit = "sessions" | "storedBytes" | "entryBytes";
+
+const LIMITED = {
+  sessions: "sessions",
+  storedBytes: "bytes in its sessions",
+  entryBytes: "bytes in an entry",
+} as const;
+
+/** The tenant would have more than it may have. Nothing was written. */
+export class TenantLimitError extends PiSessionError {
+  readonly code = "tenant_limit";
+  readonly tenant: string;
+  readonly limit: TenantLimit;
+  readonly maximum: number;
+
+  constructor(tenant: string, limit: TenantLimit, maximum: number) {
+    super(
+      `The tenant ${JSON.stringify(tenant)} may have at most ${maximum} ${LIMITED[limit]}, and nothing was written: delete something or raise the limit with \`db.tenants.setLimits\`.`,
+    );
+    this.tenant = tenant;
+    this.limit = limit;
+    this.maximum = maximum;
   }
 }
 

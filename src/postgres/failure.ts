@@ -7,12 +7,22 @@ import {
   DatabaseNotMigratedError,
   DatabasePermissionError,
   DatabaseUnreachableError,
+  type TenantLimit,
+  TenantLimitError,
+  TenantNotFoundError,
+  TenantSuspendedError,
 } from "./errors.ts";
 
 /** Serialization failure and deadlock: the transaction is gone, and the same one may well succeed. */
 export function isRetryable(error: unknown): boolean {
   const code = codeOf(error);
   return code === "40001" || code === "40P01";
+}
+
+/** A prepared statement is not, or already, on the connection that a pooler chose for us. */
+export function isStatementLost(error: unknown): boolean {
+  const code = codeOf(error);
+  return code === "26000" || code === "42P05";
 }
 
 export function isLockTimeout(error: unknown): boolean {
@@ -37,13 +47,14 @@ function isConnectionLoss(error: unknown): boolean {
  * Turns what the driver and the server report into errors that say what to do. The original stays
  * as the cause; its detail is not repeated, since it may hold values.
  */
-export function typedFailure(error: unknown, schema: string): unknown {
+export function typedFailure(error: unknown, { schema, tenant }: FailedOn): unknown {
   if (error instanceof PiSessionError) return error;
   const code = codeOf(error);
   const options = { cause: error };
   if (code === undefined) return connectionFailure(error);
   if (code === "42P01" || code === "3F000" || code === "42703")
     return new DatabaseNotMigratedError(schema, options);
+  if (/^PS00[123]$/.test(code)) return tenantFailure(error, code, tenant?.slug ?? "");
   if (code === "42501") return new DatabasePermissionError(reasonOf(error), options);
   if (code.startsWith("54")) return new DatabaseLimitError(reasonOf(error), options);
   if (code === "53300") return new DatabaseUnreachableError(reasonOf(error), options);
@@ -54,6 +65,25 @@ export function typedFailure(error: unknown, schema: string): unknown {
   }
   if (isConnectionLoss(error)) return new DatabaseConnectionLostError(options);
   return error;
+}
+
+/** What the failed statement was about. */
+interface FailedOn {
+  readonly schema: string;
+  readonly tenant?: { readonly slug: string };
+}
+
+/** Raised by the functions of sql/0002_tenants.sql. */
+function tenantFailure(error: unknown, code: string, slug: string): unknown {
+  if (code === "PS001") return new TenantSuspendedError(slug);
+  if (code === "PS003") return new TenantNotFoundError(slug);
+  const [limit, maximum] = String((error as { detail?: unknown }).detail).split(" ");
+  return new TenantLimitError(slug, limit as TenantLimit, Number(maximum));
+}
+
+/** A row with the same primary key is there already. */
+export function isTaken(error: unknown, table: string): boolean {
+  return codeOf(error) === "23505" && (error as { constraint?: unknown }).constraint === `${table}_pkey`;
 }
 
 const UNREACHABLE: ReadonlySet<string> = new Set([

@@ -1,13 +1,15 @@
+import { randomUUID } from "node:crypto";
 import type { Context } from "../contract/context.ts";
 import { SessionExistsError } from "../contract/errors.ts";
 import { assertSessionId } from "../contract/text.ts";
 import type { SessionStats } from "../contract/usage.ts";
 import type { CommittedWrite } from "../contract/write.ts";
-import { advanceSession } from "./commit.ts";
-import { createSession, type NewSession } from "./create-session.ts";
+import { advanceOutcome, advanceStatement } from "./commit.ts";
+import { addSession, type NewSession } from "./create-session.ts";
 import { keyColumns } from "./session-key.ts";
 import { newHead } from "./session-row.ts";
-import { onSnapshot, read, type Tables } from "./transaction.ts";
+import { admitSession, chargeSession } from "./tenant-limits.ts";
+import { read, readCommitted, type Tables } from "./transaction.ts";
 import { addStats, batchWrites } from "./write-batch.ts";
 
 /** The file that a session was imported from. */
@@ -63,7 +65,7 @@ export class PgSessionImporter implements SessionImporter {
     context: Context,
   ): Promise<{ archive: ArchiveRecord | undefined } | undefined> {
     assertSessionId("session id", sessionId);
-    const row = await read(this.#tables, context, (db, options) =>
+    const [row] = await read(this.#tables, context, (db) =>
       db
         .selectFrom("sessions as s")
         .leftJoin("archives as a", (join) =>
@@ -71,8 +73,7 @@ export class PgSessionImporter implements SessionImporter {
         )
         .select(["a.format", "a.sha256", "a.bytes"])
         .where("s.tenant_id", "=", this.#tenantId)
-        .where("s.session_id", "=", sessionId)
-        .executeTakeFirst(options),
+        .where("s.session_id", "=", sessionId),
     );
     if (row === undefined) return undefined;
     const { format, sha256, bytes } = row;
@@ -83,9 +84,11 @@ export class PgSessionImporter implements SessionImporter {
 
   #import(session: NewSession, open: () => ImportStream, context: Context): Promise<SessionStats> {
     const key = { tenantId: this.#tenantId, sessionId: session.id };
-    return onSnapshot(this.#tables, context, async (trx) => {
-      await createSession(trx, key, session);
+    // Nobody else can see the session before the end, so there is nothing that a snapshot would protect.
+    return readCommitted(this.#tables, context, async (trx) => {
+      await addSession(trx, this.#tables, key, session);
       const stream = open();
+      const commitId = randomUUID();
       let head = newHead();
       let modifiedAt = session.createdAt;
       for await (const writes of stream.chunks) {
@@ -94,21 +97,22 @@ export class PgSessionImporter implements SessionImporter {
         modifiedAt = latestTimestamp(writes, modifiedAt);
         const batch = batchWrites(writes, { timestamp: modifiedAt, firstIndex: 0 });
         const to = { nextSeq: last.seq + 1, stats: addStats(head.stats, writes) };
-        const overtaken = await advanceSession(trx, key, { from: head, to, modifiedAt, batch });
-        if (overtaken !== undefined) throw new SessionExistsError(session.id);
+        const advance = { commitId, from: head, to, modifiedAt, batch, isChargedLater: true };
+        const [[row]] = await trx.send(advanceStatement(trx.db, key, advance));
+        const outcome = advanceOutcome(row, key, advance, this.#tables.tenant?.slug ?? "");
+        if (outcome.kind !== "applied") throw new SessionExistsError(session.id);
         head = to;
       }
       const { nextSeq, archive } = stream.finish();
-      await trx
-        .updateTable("sessions")
-        .set({ next_seq: nextSeq })
-        .where("tenant_id", "=", key.tenantId)
-        .where("session_id", "=", key.sessionId)
-        .execute();
-      await trx
-        .insertInto("archives")
-        .values({ ...keyColumns(key), ...archive, imported_at: Date.now() })
-        .execute();
+      await trx.commitWith(
+        trx.db
+          .updateTable("sessions")
+          .set({ next_seq: nextSeq })
+          .where("tenant_id", "=", key.tenantId)
+          .where("session_id", "=", key.sessionId),
+        trx.db.insertInto("archives").values({ ...keyColumns(key), ...archive, imported_at: Date.now() }),
+        chargeSession(this.#tables, key),
+      );
       return head.stats;
     });
   }

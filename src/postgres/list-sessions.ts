@@ -43,8 +43,8 @@ export async function listSessions(
   context: Context,
 ): Promise<PgSessionMetadata[]> {
   assertListOptions(options);
-  const rows = await read(tables, context, (db, queryOptions) =>
-    sessionsOf(db, tenantId, options).select(METADATA_COLUMNS).execute(queryOptions),
+  const rows = await read(tables, context, (db) =>
+    sessionsOf(db, tenantId, options).select(METADATA_COLUMNS),
   );
   return rows.map(metadataOf);
 }
@@ -57,10 +57,14 @@ export async function summarizeSessions(
   context: Context,
 ): Promise<SessionSummary[]> {
   assertListOptions(options);
-  const rows = await read(tables, context, (db, queryOptions) =>
-    sessionsOf(db, tenantId, options)
-      .select([...METADATA_COLUMNS, ...STATS_COLUMNS, "name", "first_message", "modified_at"])
-      .execute(queryOptions),
+  const rows = await read(tables, context, (db) =>
+    sessionsOf(db, tenantId, options).select([
+      ...METADATA_COLUMNS,
+      ...STATS_COLUMNS,
+      "name",
+      "first_message",
+      "modified_at",
+    ]),
   );
   return rows.map((row) => ({
     metadata: metadataOf(row),

@@ -3,6 +3,7 @@ import { type Kysely, sql, type Transaction } from "kysely";
 import { type Migration, type MigrationProvider, Migrator } from "kysely/migration";
 import { DatabaseTooNewError, MigrationLockedError } from "./errors.ts";
 import { isLockTimeout, typedFailure } from "./failure.ts";
+import { assertRoles, grantToRoles, type MigrationRoles, printGrants } from "./roles.ts";
 import type { DB } from "./schema.generated.ts";
 import type { Tables } from "./transaction.ts";
 
@@ -16,7 +17,7 @@ export interface MigrationStatus {
 }
 
 const SQL_DIRECTORY = new URL("../../sql/", import.meta.url);
-const MIGRATION_TABLE = "kysely_migration";
+export const MIGRATION_TABLE = "kysely_migration";
 const LOCK_TABLE = "kysely_migration_lock";
 /** Waiting for other migrating processes is normal; waiting for a table lock stalls everybody behind us. */
 const WAIT_FOR_PEERS_MS = 120_000;
@@ -25,19 +26,23 @@ const WAIT_FOR_TABLES_MS = 10_000;
 /**
  * Applies all pending migrations in one transaction. Any number of processes may do so at once.
  *
+ * Roles keep what was granted to them; after a migration the grants are renewed, since tables may be new.
+ *
  * @returns names of the migrations that were applied
- * @throws DatabaseTooNewError, MigrationLockedError, DatabasePermissionError
+ * @throws DatabaseTooNewError, MigrationLockedError, DatabasePermissionError, RoleNotFoundError,
+ *   InvalidOptionError
  */
-export async function migrate(tables: Tables): Promise<string[]> {
+export async function migrate(tables: Tables, roles: MigrationRoles): Promise<string[]> {
+  assertRoles(roles);
   try {
-    return await tables.db.transaction().execute((trx) => migrateLocked(trx, tables.schema));
+    return await tables.db.transaction().execute((trx) => migrateLocked(trx, tables.schema, roles));
   } catch (error) {
     if (isLockTimeout(error)) throw new MigrationLockedError(tables.schema, { cause: error });
-    throw typedFailure(error, tables.schema);
+    throw typedFailure(error, tables);
   }
 }
 
-async function migrateLocked(trx: Transaction<DB>, schema: string): Promise<string[]> {
+async function migrateLocked(trx: Transaction<DB>, schema: string, roles: MigrationRoles): Promise<string[]> {
   await setLockTimeout(trx, WAIT_FOR_PEERS_MS);
   await sql`select pg_advisory_xact_lock(hashtextextended(${`pi-session-postgres ${schema}`}, 0))`.execute(
     trx,
@@ -56,6 +61,8 @@ async function migrateLocked(trx: Transaction<DB>, schema: string): Promise<stri
   });
   const { error, results = [] } = await migrator.migrateToLatest();
   if (error !== undefined) throw error;
+  const namesRoles = (roles.applicationRoles ?? []).length + (roles.analystRoles ?? []).length > 0;
+  if (results.length > 0 || namesRoles) await grantToRoles(trx, schema, roles);
   return results.map((result) => result.migrationName);
 }
 
@@ -66,8 +73,11 @@ async function createSchema(trx: Transaction<DB>, schema: string): Promise<void>
 }
 
 /** Reads which migrations the schema has. Creates nothing. */
-export async function migrationStatus({ db, schema }: Tables): Promise<MigrationStatus> {
-  const known = (await readMigrations(schema)).map(({ name }) => name);
+export async function migrationStatus({
+  db,
+  schema,
+}: Pick<Tables, "db" | "schema">): Promise<MigrationStatus> {
+  const known = await knownMigrations();
   try {
     const applied = await appliedMigrations(db, schema);
     return {
@@ -76,8 +86,14 @@ export async function migrationStatus({ db, schema }: Tables): Promise<Migration
       unknown: applied.filter((name) => !known.includes(name)),
     };
   } catch (error) {
-    throw typedFailure(error, schema);
+    throw typedFailure(error, { schema });
   }
+}
+
+/** Names of the migrations that this version brings, in order. */
+export async function knownMigrations(): Promise<string[]> {
+  files ??= readFiles();
+  return (await files).map(({ name }) => name);
 }
 
 async function appliedMigrations(db: Kysely<DB>, schema: string): Promise<string[]> {
@@ -94,7 +110,8 @@ async function appliedMigrations(db: Kysely<DB>, schema: string): Promise<string
  * The SQL of all migrations as one script, for people whose administrator runs it. It ends with what
  * {@link migrate} would have noted, so both ways can follow each other.
  */
-export async function printMigrations(schema: string): Promise<string> {
+export async function printMigrations(schema: string, roles: MigrationRoles = {}): Promise<string> {
+  assertRoles(roles);
   const migrations = await readMigrations(schema);
   const table = `"${schema}".${MIGRATION_TABLE}`;
   const lock = `"${schema}".${LOCK_TABLE}`;
@@ -113,6 +130,8 @@ export async function printMigrations(schema: string): Promise<string> {
     "",
     ...migrations.map(({ name, text }) => `-- ${name}\n\n${text}`),
     ...notes,
+    "",
+    await printGrants(schema, roles),
     "commit;",
     "",
   ].join("\n");

@@ -1,13 +1,15 @@
-import { createHash } from "node:crypto";
 import type { PostgresPool, PostgresPoolClient } from "kysely";
 import pg from "pg";
 import { InvalidOptionError } from "../contract/errors.ts";
-import { WIRE_TYPES } from "./wire-types.ts";
+import { type Connection, guardConnection } from "./connection.ts";
 
 export interface PoolOptions {
   connectionString: string;
   applicationName: string;
 }
+
+/** Whether statements are planned once per connection: see `DatabaseOptions.preparedStatements`. */
+export type PreparedStatements = "auto" | boolean;
 
 /** How long a call waits for a connection, in milliseconds. */
 const CONNECT_TIMEOUT_MS = 10_000;
@@ -39,17 +41,20 @@ function canParse(connectionString: string): boolean {
 }
 
 /**
- * The pool as Kysely uses it. A connection that dies, idle or in use, is noticed by the next statement on it;
- * it never ends the process. What arrives is read with {@link WIRE_TYPES}.
+ * The pool as this package and Kysely use it. A connection that dies, idle or in use, is noticed by the next
+ * statement on it; it never ends the process.
  */
 export class GuardedPool implements PostgresPool {
   readonly Client = pg.Client as unknown as NonNullable<PostgresPool["Client"]>;
   readonly #pool: pg.Pool;
   readonly #owned: boolean;
-  readonly #preparedStatements: boolean;
-  readonly #clients = new WeakMap<pg.PoolClient, PostgresPoolClient>();
+  #preparedStatements: PreparedStatements;
+  readonly #connections = new WeakMap<pg.PoolClient, Connection>();
 
-  constructor(pool: pg.Pool, { owned, preparedStatements }: { owned: boolean; preparedStatements: boolean }) {
+  constructor(
+    pool: pg.Pool,
+    { owned, preparedStatements }: { owned: boolean; preparedStatements: PreparedStatements },
+  ) {
     this.#pool = pool;
     this.#owned = owned;
     this.#preparedStatements = preparedStatements;
@@ -61,13 +66,25 @@ export class GuardedPool implements PostgresPool {
     return this.#pool.options;
   }
 
-  async connect(): Promise<PostgresPoolClient> {
+  async connect(): Promise<Connection & PostgresPoolClient> {
     const client = await this.#pool.connect();
-    const known = this.#clients.get(client);
+    const known = this.#connections.get(client);
     if (known !== undefined) return known;
-    const guarded = guard(client, this.#preparedStatements);
-    this.#clients.set(client, guarded);
-    return guarded;
+    const connection = guardConnection(client, () => this.#preparedStatements !== false);
+    this.#connections.set(client, connection);
+    return connection;
+  }
+
+  /**
+   * Told that a prepared statement was gone, or was there already: between us and the server is a pooler that
+   * hands every transaction to another connection.
+   *
+   * @returns whether it is worth trying again, without prepared statements from now on
+   */
+  stopPreparing(): boolean {
+    if (this.#preparedStatements === true) return false;
+    this.#preparedStatements = false;
+    return true;
   }
 
   /** A pool of ours ends before its sockets have closed, so it is listened to for good. */
@@ -86,32 +103,4 @@ function ignoreLostConnection(): void {}
  */
 function listenForErrors(client: pg.PoolClient): void {
   if (!client.listeners("error").includes(ignoreLostConnection)) client.on("error", ignoreLostConnection);
-}
-
-function guard(client: pg.PoolClient, preparedStatements: boolean): PostgresPoolClient {
-  const { processID } = client as unknown as { processID?: number };
-  const query = (text: string, values: unknown[]) =>
-    client.query({
-      text,
-      values,
-      types: WIRE_TYPES,
-      ...(preparedStatements && values.length > 0 ? { name: statementName(text) } : {}),
-    } as pg.QueryConfig);
-  return {
-    ...(processID === undefined ? {} : { processID }),
-    query: query as unknown as PostgresPoolClient["query"],
-    release: (destroy?: boolean) => client.release(destroy),
-  };
-}
-
-const names = new Map<string, string>();
-
-/** Statements have parameters for all data, so there are few texts, and planning each once per connection pays. */
-function statementName(text: string): string {
-  let name = names.get(text);
-  if (name === undefined) {
-    name = `pi_${createHash("sha256").update(text).digest("hex").slice(0, 24)}`;
-    names.set(text, name);
-  }
-  return name;
 }

@@ -20,7 +20,7 @@ import type { OpenSessions } from "./open-sessions.ts";
 import type { SessionKey } from "./session-key.ts";
 import { newHead, type PgSessionMetadata, readSession, type SessionHead } from "./session-row.ts";
 import { PgStorage } from "./storage.ts";
-import { onSnapshot, type Tables } from "./transaction.ts";
+import type { Tables } from "./transaction.ts";
 import { type ModelUsage, usageByModel } from "./usage-by-model.ts";
 
 export interface PgSessionCreateOptions extends SessionCreateOptions {
@@ -173,13 +173,16 @@ export class PgSessionRepo implements SessionRepo<PgSessionMetadata, PgSessionCr
     { cwd, parentSessionId }: PgSessionCreateOptions,
     context: Context,
   ): Promise<PgSessionMetadata> {
-    return onSnapshot(this.#tables, context, (trx) =>
-      createSession(trx, this.#key(id), {
+    return createSession(
+      this.#tables,
+      this.#key(id),
+      {
         id,
         createdAt,
         ...(cwd === undefined ? {} : { cwd }),
         ...(parentSessionId === undefined ? {} : { parentSessionId }),
-      }),
+      },
+      context,
     );
   }
 

@@ -19,9 +19,7 @@ export async function scanBranch(
   context: Context,
 ): Promise<Entry[]> {
   assertScan(query);
-  const rows = await read(tables, context, (db, options) =>
-    branchStatement(db, key, query, { withPayload: true }).execute(options),
-  );
+  const rows = await read(tables, context, (db) => branchStatement(db, key, query, { withPayload: true }));
   return pathOf(rows, query.start).map((row) => entryOf(row as StructureRow & { payload: string }));
 }
 
@@ -33,9 +31,7 @@ export async function scanBranchStructure(
   context: Context,
 ): Promise<EntryStructure[]> {
   assertScan(query);
-  const rows = await read(tables, context, (db, options) =>
-    branchStatement(db, key, query, { withPayload: false }).execute(options),
-  );
+  const rows = await read(tables, context, (db) => branchStatement(db, key, query, { withPayload: false }));
   return pathOf(rows, query.start).map(structureOf);
 }
 

@@ -25,6 +25,7 @@ export interface Entries {
   model: string | null;
   parent_id: string | null;
   payload: string;
+  payload_bytes: number;
   preview: string | null;
   provider: string | null;
   role: string | null;
@@ -58,14 +59,17 @@ export interface Sessions {
   created_at: number;
   cwd: string | null;
   first_message: string | null;
+  last_commit: string | null;
   legacy_parent_path: string | null;
   message_count: number;
   modified_at: number;
   name: string | null;
   next_seq: number;
   parent_session_id: string | null;
+  reserved_bytes: Generated<number>;
   session_id: string;
   storage_version: number;
+  stored_bytes: Generated<number>;
   tenant_id: string;
   total_cache_read: number;
   total_cache_write: number;
@@ -83,8 +87,21 @@ export interface Sessions {
 
 export interface Tenants {
   created_at: Generated<number>;
+  deleting: Generated<boolean>;
+  max_entry_bytes: number | null;
+  max_sessions: number | null;
+  max_stored_bytes: number | null;
+  name: string | null;
+  settings: Generated<string>;
   slug: string;
-  tenant_id: Generated<string>;
+  suspended_at: number | null;
+  tenant_id: string;
+}
+
+export interface TenantStorage {
+  bytes: number;
+  sessions: number;
+  tenant_id: string;
 }
 
 export interface UsageLedger {
@@ -117,6 +134,7 @@ export interface DB {
   list_values: ListValues;
   scalar_values: ScalarValues;
   sessions: Sessions;
+  tenant_storage: TenantStorage;
   tenants: Tenants;
   usage_ledger: UsageLedger;
 }

@@ -42,7 +42,7 @@ export const STATS_COLUMNS = [
 
 type StatsRow = Record<(typeof STATS_COLUMNS)[number], number | null>;
 
-interface MetadataRow {
+export interface MetadataRow {
   session_id: string;
   storage_version: number;
   created_at: number;
@@ -110,12 +110,11 @@ export function newHead(): SessionHead {
 
 /** @throws SessionNotFoundError */
 export async function readHead(tables: Tables, key: SessionKey, context: Context): Promise<SessionHead> {
-  const row = await read(tables, context, (db, options) =>
+  const [row] = await read(tables, context, (db) =>
     db
       .selectFrom("sessions")
       .select([...STATS_COLUMNS, "next_seq"])
-      .where(isSession(key))
-      .executeTakeFirst(options),
+      .where(isSession(key)),
   );
   if (row === undefined) throw new SessionNotFoundError(key.sessionId);
   return { nextSeq: row.next_seq, stats: statsOf(row) };
@@ -127,12 +126,11 @@ export async function readSession(
   key: SessionKey,
   context: Context,
 ): Promise<{ metadata: PgSessionMetadata; head: SessionHead }> {
-  const row = await read(tables, context, (db, options) =>
+  const [row] = await read(tables, context, (db) =>
     db
       .selectFrom("sessions")
       .select([...METADATA_COLUMNS, ...STATS_COLUMNS, "next_seq"])
-      .where(isSession(key))
-      .executeTakeFirst(options),
+      .where(isSession(key)),
   );
   if (row === undefined) throw new SessionNotFoundError(key.sessionId);
   return { metadata: metadataOf(row), head: { nextSeq: row.next_seq, stats: statsOf(row) } };

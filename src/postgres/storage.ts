@@ -4,25 +4,16 @@ import type { Entry, EntryStructure } from "../contract/entry.ts";
 import { SessionClosedError } from "../contract/errors.ts";
 import type { EntryScan, Storage, StorageBranchScan, UsageScan } from "../contract/storage.ts";
 import type { SessionStats } from "../contract/usage.ts";
-import {
-  assertWrites,
-  type CommitResult,
-  type CommittedWrite,
-  placeWrites,
-  type UsageRow,
-  type Write,
-} from "../contract/write.ts";
+import { assertWrites, type CommitResult, type UsageRow, type Write } from "../contract/write.ts";
 import { Admission } from "../session/admission.ts";
-import { advanceSession, type Overtaken } from "./commit.ts";
+import { commitSession } from "./commit-session.ts";
 import { getEntries, scanEntries } from "./entries.ts";
-import { CommitContentionError } from "./errors.ts";
 import { scanBranch, scanBranchStructure } from "./scan-branch.ts";
 import type { SessionKey } from "./session-key.ts";
 import { readHead, type SessionHead } from "./session-row.ts";
-import { assertNotAborted, backOff, serializable, type Tables } from "./transaction.ts";
+import { assertNotAborted, type Tables } from "./transaction.ts";
 import { scanUsage } from "./usage-ledger.ts";
 import { getValue, readList, scanValues } from "./values.ts";
-import { addStats, batchWrites, type WriteBatch } from "./write-batch.ts";
 
 /** {@link Storage} of one session in PostgreSQL. Any number of them, in any process, may share a session. */
 export class PgStorage implements Storage {
@@ -108,61 +99,17 @@ export class PgStorage implements Storage {
   async #commit(writes: readonly Write[], context: Context): Promise<CommitResult> {
     assertNotAborted(context);
     assertWrites(writes);
-    const timestamp = Date.now();
-    if (writes.length === 0) return this.#commitNothing(timestamp, context);
-    for (let attempt = 1; attempt <= MAX_OVERTAKEN; attempt++) {
-      const from = this.#head ?? (await readHead(this.#tables, this.#key, context));
-      const placed = placeWrites(writes, from.nextSeq, timestamp);
-      const to = { nextSeq: from.nextSeq + placed.length, stats: addStats(from.stats, placed) };
-      // Until the outcome is known, nothing is remembered.
-      this.#head = undefined;
-      const batches = batchesOf(placed, timestamp);
-      const overtaken = await this.#advance(from, to, timestamp, batches, context);
-      this.#head = overtaken?.current ?? to;
-      if (overtaken === undefined) {
-        return { firstSeq: from.nextSeq, seqs: placed.map(({ seq }) => seq), timestamp, stats: to.stats };
-      }
-      await backOff(attempt);
-    }
-    throw new CommitContentionError(MAX_OVERTAKEN);
+    if (writes.length === 0) return this.#commitNothing(context);
+    // Until the outcome is known, nothing is remembered.
+    const remembered = this.#head;
+    this.#head = undefined;
+    const { result, head } = await commitSession(this.#tables, this.#key, remembered, writes, context);
+    this.#head = head;
+    return result;
   }
 
-  async #commitNothing(timestamp: number, context: Context): Promise<CommitResult> {
+  async #commitNothing(context: Context): Promise<CommitResult> {
     const { nextSeq, stats } = await readHead(this.#tables, this.#key, context);
-    return { firstSeq: nextSeq, seqs: [], timestamp, stats };
+    return { firstSeq: nextSeq, seqs: [], timestamp: Date.now(), stats };
   }
-
-  #advance(
-    from: SessionHead,
-    to: SessionHead,
-    modifiedAt: number,
-    batches: readonly WriteBatch[],
-    context: Context,
-  ): Promise<Overtaken | undefined> {
-    return serializable(this.#tables, context, async (trx) => {
-      let head = from;
-      for (const batch of batches) {
-        // The first one moves the head for all of them; the others find it there.
-        const overtaken = await advanceSession(trx, this.#key, { from: head, to, modifiedAt, batch });
-        if (overtaken !== undefined) return overtaken;
-        head = to;
-      }
-      return undefined;
-    });
-  }
-}
-
-/** Each time somebody else has committed, so the session as a whole gets on. */
-const MAX_OVERTAKEN = 200;
-
-/** Large commits go in several statements of one transaction, which bounds the memory of both sides. */
-const MAX_WRITES_PER_STATEMENT = 5_000;
-
-function batchesOf(writes: readonly CommittedWrite[], timestamp: number): WriteBatch[] {
-  const batches: WriteBatch[] = [];
-  for (let start = 0; start < writes.length; start += MAX_WRITES_PER_STATEMENT) {
-    const chunk = writes.slice(start, start + MAX_WRITES_PER_STATEMENT);
-    batches.push(batchWrites(chunk, { timestamp, firstIndex: start }));
-  }
-  return batches;
 }

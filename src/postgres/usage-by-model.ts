@@ -24,7 +24,7 @@ export async function usageByModel(
   tenantId: string,
   context: Context,
 ): Promise<ModelUsage[]> {
-  const rows = await read(tables, context, (db, options) =>
+  const rows = await read(tables, context, (db) =>
     db
       .selectFrom("usage_ledger as u")
       .leftJoin("entries as e", (join) =>
@@ -48,8 +48,7 @@ export async function usageByModel(
       .groupBy([sql`1`, sql`2`])
       .orderBy(sql`sum(u.cost_total)`, "desc")
       .orderBy(sql`1`)
-      .orderBy(sql`2`)
-      .execute(options),
+      .orderBy(sql`2`),
   );
   return rows;
 }

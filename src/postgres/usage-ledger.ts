@@ -14,7 +14,7 @@ export async function scanUsage(
   context: Context,
 ): Promise<UsageRow[]> {
   const limit = scanLimit(query.limit);
-  const rows = await read(tables, context, (db, options) =>
+  const rows = await read(tables, context, (db) =>
     db
       .selectFrom("usage_ledger")
       .select(["usage_id", "seq", "entry_id", "adjustment"])
@@ -23,8 +23,7 @@ export async function scanUsage(
       .$if(query.fromSeq !== undefined, (scan) => scan.where("seq", ">=", seqBound("fromSeq", query.fromSeq)))
       .$if(query.toSeq !== undefined, (scan) => scan.where("seq", "<=", seqBound("toSeq", query.toSeq)))
       .orderBy("seq", query.order === "desc" ? "desc" : "asc")
-      .$if(limit !== undefined, (scan) => scan.limit(limit as number))
-      .execute(options),
+      .$if(limit !== undefined, (scan) => scan.limit(limit as number)),
   );
   return rows.map((row) => ({
     id: row.usage_id,

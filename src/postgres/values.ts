@@ -25,14 +25,13 @@ export async function getValue<T>(
   context: Context,
 ): Promise<StoredValue<T> | undefined> {
   assertAddress(address.namespace, address.key);
-  const row = await read(tables, context, (db, options) =>
+  const [row] = await read(tables, context, (db) =>
     db
       .selectFrom("scalar_values")
       .select(["key", "seq", VALUE])
       .where(isSession(key))
       .where("namespace", "=", address.namespace)
-      .where("key", "=", address.key)
-      .executeTakeFirst(options),
+      .where("key", "=", address.key),
   );
   return row === undefined ? undefined : storedValue(address.namespace, row);
 }
@@ -46,7 +45,7 @@ export async function scanValues<T>(
 ): Promise<StoredValue<T>[]> {
   assertAddress(prefix.namespace, prefix.key);
   const end = endOfPrefix(prefix.key);
-  const rows = await read(tables, context, (db, options) =>
+  const rows = await read(tables, context, (db) =>
     db
       .selectFrom("scalar_values")
       .select(["key", "seq", VALUE])
@@ -54,8 +53,7 @@ export async function scanValues<T>(
       .where("namespace", "=", prefix.namespace)
       .where("key", ">=", prefix.key)
       .$if(end !== undefined, (scan) => scan.where("key", "<", end as string))
-      .orderBy("key")
-      .execute(options),
+      .orderBy("key"),
   );
   return rows.map((row) => storedValue(prefix.namespace, row));
 }
@@ -70,7 +68,7 @@ export async function readList<T>(
 ): Promise<ListElement<T>[]> {
   assertAddress(address.namespace, address.key);
   const { cursor, order, limit } = resolveListRead(options);
-  const rows = await read(tables, context, (db, queryOptions) =>
+  const rows = await read(tables, context, (db) =>
     db
       .selectFrom("list_values")
       .select(["seq", VALUE])
@@ -81,8 +79,7 @@ export async function readList<T>(
         scan.where("seq", order === "asc" ? ">" : "<", seqBound("cursor", cursor?.seq)),
       )
       .orderBy("seq", order)
-      .limit(limit)
-      .execute(queryOptions),
+      .limit(limit),
   );
   return rows.map((row) => ({ seq: row.seq, value: JSON.parse(row.value) as T }));
 }

@@ -56,6 +56,10 @@ export interface WriteBatch {
   deleteLists: Columns<AddressColumn>;
   /** Parents that must already be in the session. */
   outsideParents: string[];
+  /** UTF-8 bytes of all JSON in the batch. */
+  bytes: number;
+  /** Of the largest payload. */
+  largestEntryBytes: number;
 }
 
 /**
@@ -93,12 +97,12 @@ export function batchWrites(
     }
   });
   for (const { write, index } of values.values()) {
-    if (write.op === "set") addRow(batch.setValues, valueColumns(write, index));
+    if (write.op === "set") addValue(batch, batch.setValues, write, index);
     else addRow(batch.deleteValues, { namespace: write.namespace, key: write.key });
   }
   for (const { deleted, appends, namespace, key } of lists.values()) {
     if (deleted) addRow(batch.deleteLists, { namespace, key });
-    for (const { write, index } of appends) addRow(batch.appendLists, valueColumns(write, index));
+    for (const { write, index } of appends) addValue(batch, batch.appendLists, write, index);
   }
   batch.outsideParents = chains.outsideParents;
   return batch;
@@ -165,10 +169,16 @@ class Chains {
 
 function addEntry(batch: WriteBatch, entry: Entry, chains: Chains, index: number): void {
   const { payload, ...columns } = entryColumns(entry);
-  addRow(batch.entries, { ...columns, ...chains.place(entry), payload: toJson(payload, index) });
+  const text = toJson(payload, index);
+  batch.largestEntryBytes = Math.max(batch.largestEntryBytes, count(batch, text));
+  addRow(batch.entries, { ...columns, ...chains.place(entry), payload: text });
 }
 
 function addUsageRow(batch: WriteBatch, row: UsageRow & { timestamp: number }, index: number): void {
+  const usage = toJson(row.usage, index);
+  const details = row.details === undefined ? null : toJson(row.details, index);
+  count(batch, usage);
+  count(batch, details);
   addRow(batch.usage, {
     usage_id: row.id,
     seq: row.seq,
@@ -176,8 +186,8 @@ function addUsageRow(batch: WriteBatch, row: UsageRow & { timestamp: number }, i
     entry_id: row.entryId ?? null,
     adjustment: row.adjustment === true,
     ...tokenColumns(row.usage),
-    usage: toJson(row.usage, index),
-    details: row.details === undefined ? null : toJson(row.details, index),
+    usage,
+    details,
   });
 }
 
@@ -199,9 +209,23 @@ function tokenColumns(usage: Usage) {
   };
 }
 
-function valueColumns(write: { namespace: string; key: string; seq: number; value: unknown }, index: number) {
+function addValue(
+  batch: WriteBatch,
+  columns: Columns<ValueColumn>,
+  write: { namespace: string; key: string; seq: number; value: unknown },
+  index: number,
+): void {
   const { namespace, key, seq } = write;
-  return { namespace, key, seq, value: toJson(write.value, index) };
+  const value = toJson(write.value, index);
+  count(batch, value);
+  addRow(columns, { namespace, key, seq, value });
+}
+
+/** Adds the bytes of a JSON text to those of the batch, and returns them. */
+function count(batch: WriteBatch, text: string | null): number {
+  const bytes = text === null ? 0 : Buffer.byteLength(text);
+  batch.bytes += bytes;
+  return bytes;
 }
 
 function toJson(data: unknown, index: number): string {
@@ -269,5 +293,7 @@ function emptyBatch(): WriteBatch {
     appendLists: { namespace: [], key: [], seq: [], value: [] },
     deleteLists: { namespace: [], key: [] },
     outsideParents: [],
+    bytes: 0,
+    largestEntryBytes: 0,
   };
 }

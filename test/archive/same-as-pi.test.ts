@@ -37,7 +37,7 @@ afterAll(() => database[Symbol.asyncDispose]());
 
 async function emptyRepo(): Promise<PgSessionRepo> {
   const tenant = randomUUID();
-  await database.database.createTenant(tenant);
+  await database.database.tenants.create({ slug: tenant });
   return database.database.repo(tenant);
 }
 

@@ -115,7 +115,7 @@ describe("show", () => {
   });
 
   test("lets nothing else that is stored act on the terminal: ids, models, custom types, JSON", async () => {
-    await at.database.createTenant("hostile");
+    await at.database.tenants.create({ slug: "hostile" });
     const repo = await at.database.repo("hostile");
     const evil = "x\u001b[2J\u009b31m\u202e";
     const session = await repo.create({ id: evil, cwd: evil }, context);
@@ -246,7 +246,7 @@ describe("import", () => {
   afterAll(() => rm(directory, { recursive: true }));
 
   test("tells of each file that was not imported, imports the rest, and exits with 1", async () => {
-    await at.database.createTenant("mixed");
+    await at.database.tenants.create({ slug: "mixed" });
     const { code, stdout, stderr } = await run("import", "--tenant", "mixed", SAMPLES, directory);
     expect(code).toBe(1);
     expect(stderr).toBe(""); // no progress on a pipe
@@ -256,7 +256,7 @@ describe("import", () => {
   });
 
   test("does nothing the second time, nor in a dry run", async () => {
-    await at.database.createTenant("twice");
+    await at.database.tenants.create({ slug: "twice" });
     const dry = await run("import", "--tenant", "twice", "--dry-run", "--json", SAMPLES);
     expect(JSON.parse(dry.stdout)).toMatchObject({ dryRun: true, imported: 0, wouldImport: 4 });
     expect(JSON.parse((await run("list", "--tenant", "twice", "--json")).stdout)).toEqual([]);
@@ -327,7 +327,7 @@ describe("doctor", () => {
   });
 
   test("leaves nothing behind with a role that could not take it back", async () => {
-    await at.database.createTenant("guarded");
+    await at.database.tenants.create({ slug: "guarded" });
     const role = `insert_${at.schema}`;
     const url = new URL(at.connectionString);
     url.username = role;

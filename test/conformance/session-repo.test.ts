@@ -14,7 +14,7 @@ afterAll(() => database[Symbol.asyncDispose]());
 /** Each case expects a repository without sessions, so each gets a tenant. */
 async function emptyRepo(): Promise<PgSessionRepo> {
   const tenant = randomUUID();
-  await database.database.createTenant(tenant);
+  await database.database.tenants.create({ slug: tenant });
   return database.database.repo(tenant);
 }
 

@@ -239,7 +239,7 @@ describe("a database", () => {
       code: "tenant_not_found",
       tenant: "nobody",
     });
-    expect(await codeOf(() => at.database.createTenant("default"))).toBe("tenant_exists");
+    expect(await codeOf(() => at.database.tenants.create({ slug: "default" }))).toBe("tenant_exists");
   });
 
   test("that nothing serves is reported at once", async () => {

@@ -96,7 +96,7 @@ test.each(["40001", "40P01"])("a commit that fails with %s is repeated and happe
   const session = await repo.create({}, context);
   await at.admin.query(`
     create sequence "${at.schema}".failures;
-    create function "${at.schema}".fail_twice() returns trigger language plpgsql as $$ begin
+    create function "${at.schema}".fail_twice() returns trigger language plpgsql security definer as $$ begin
       if nextval('"${at.schema}".failures') <= 2 then raise exception using errcode = '${errcode}'; end if;
       return new; end $$;
     create trigger fail_twice before insert on "${at.schema}".entries

@@ -13,9 +13,15 @@ export interface TestDatabaseOptions {
 
 /** A database in a schema of its own on the server that all tests share; gone when disposed. */
 export interface TestDatabase extends AsyncDisposable {
+  /** Connects as the application role, which row-level security binds; before the first `migrate()` as the owner. */
   readonly database: Database;
+  /** The same connection for other programs. */
   readonly connectionString: string;
   readonly schema: string;
+  /** Connects as the role that owns the tables, a superuser. */
+  readonly owner: Database;
+  readonly ownerConnectionString: string;
+  readonly applicationRole: string;
   /** Superuser connections beside the database, for looking at rows and for breaking things. */
   readonly admin: Pool;
 }
@@ -26,33 +32,45 @@ export interface TestDatabase extends AsyncDisposable {
  * const repo = await test.database.repo("default");
  */
 export async function openTestDatabase(options: TestDatabaseOptions = {}): Promise<TestDatabase> {
-  const connectionString = inject("connectionString");
-  const schema = options.schema ?? `test_${randomBytes(8).toString("hex")}`;
-  const { applicationName } = options;
-  const database = await openDatabase({
-    connectionString,
-    schema,
-    ...(applicationName === undefined ? {} : { applicationName }),
-  });
-  const admin = new Pool({ connectionString, max: 2 });
+  const { schema = `test_${randomBytes(8).toString("hex")}`, migrated = true, applicationName } = options;
+  const ownerConnectionString = inject("connectionString");
+  const { role, password } = inject("application");
+  const connectionString = migrated ? withUser(ownerConnectionString, role, password) : ownerConnectionString;
+  const name = applicationName === undefined ? {} : { applicationName };
+  const owner = await openDatabase({ connectionString: ownerConnectionString, schema, ...name });
+  const admin = new Pool({ connectionString: ownerConnectionString, max: 2 });
   admin.on("error", () => {}); // tests that end connections end this one too
-  const test: TestDatabase = {
-    database,
-    connectionString,
-    schema,
-    admin,
-    [Symbol.asyncDispose]: async () => {
-      await database.close();
-      await admin.query(`drop schema if exists "${schema.replaceAll('"', '""')}" cascade`);
-      await admin.end();
-    },
+  const disposals = [
+    () => admin.end(),
+    () => admin.query(`drop schema if exists "${schema.replaceAll('"', '""')}" cascade`),
+    () => owner.close(),
+  ];
+  const dispose = async () => {
+    for (const disposal of disposals.reverse()) await disposal();
   };
-  if (options.migrated === false) return test;
   try {
-    await database.migrate();
-    return test;
+    if (migrated) await owner.migrate({ applicationRoles: [role] });
+    const database = await openDatabase({ connectionString, schema, ...name });
+    disposals.push(() => database.close());
+    return {
+      database,
+      connectionString,
+      schema,
+      owner,
+      ownerConnectionString,
+      applicationRole: role,
+      admin,
+      [Symbol.asyncDispose]: dispose,
+    };
   } catch (error) {
-    await test[Symbol.asyncDispose]();
+    await dispose();
     throw error;
   }
+}
+
+function withUser(connectionString: string, user: string, password: string): string {
+  const url = new URL(connectionString);
+  url.username = user;
+  url.password = password;
+  return url.href;
 }

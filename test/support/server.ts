@@ -2,6 +2,8 @@
  * Runs once before all tests: provides the connection string of the server that they share. Set TEST_DATABASE_URL
  * to use your own (its role must be a superuser); else it is a container where Docker answers, else embedded.
  */
+
+import { randomBytes } from "node:crypto";
 import { mkdtemp, rm } from "node:fs/promises";
 import { connect } from "node:net";
 import { tmpdir } from "node:os";
@@ -12,7 +14,10 @@ import { startEmbeddedServer } from "../../src/embedded/server.ts";
 
 declare module "vitest" {
   interface ProvidedContext {
+    /** Of a superuser. */
     connectionString: string;
+    /** A role that row-level security binds, as programs should connect. */
+    application: { role: string; password: string };
   }
 }
 
@@ -32,7 +37,29 @@ export default async function setup(project: TestProject): Promise<() => Promise
   const version = await serverVersion(server.connectionString);
   console.log(`Tests run on PostgreSQL ${version} (${server.what})`);
   project.provide("connectionString", server.connectionString);
-  return () => server.stop();
+  const application = {
+    role: `pi_test_${randomBytes(8).toString("hex")}`,
+    password: randomBytes(8).toString("hex"),
+  };
+  await run(
+    server.connectionString,
+    `create role ${application.role} login password '${application.password}'`,
+  );
+  project.provide("application", application);
+  return async () => {
+    await run(server.connectionString, `drop owned by ${application.role}; drop role ${application.role}`);
+    await server.stop();
+  };
+}
+
+async function run(connectionString: string, sql: string): Promise<void> {
+  const client = new Client({ connectionString });
+  await client.connect();
+  try {
+    await client.query(sql);
+  } finally {
+    await client.end();
+  }
 }
 
 function givenServer(): SharedServer | undefined {

@@ -27,7 +27,7 @@ export type SideName = "subject" | "reference";
 /** An empty repository in a tenant of its own. */
 export async function postgresSide(database: Database): Promise<Side> {
   const tenant = randomUUID();
-  await database.createTenant(tenant);
+  await database.tenants.create({ slug: tenant });
   const repo = await database.repo(tenant);
   const storages: PgStorage[] = [];
   return {

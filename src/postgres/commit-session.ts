@@ -1,0 +1,169 @@
+import { randomUUID } from "node:crypto";
+import { BACKGROUND_CONTEXT, type Context } from "../contract/context.ts";
+import { type CommitResult, type CommittedWrite, placeWrites, type Write } from "../contract/write.ts";
+import { type AdvanceOutcome, advanceOutcome, advanceStatement } from "./commit.ts";
+import {
+  CommitContentionError,
+  CommitOutcomeUnknownError,
+  DatabaseConnectionLostError,
+  DatabaseUnreachableError,
+} from "./errors.ts";
+import { findCommit } from "./find-commit.ts";
+import type { SessionKey } from "./session-key.ts";
+import { readHead, type SessionHead } from "./session-row.ts";
+import { reserveBytes } from "./tenant-limits.ts";
+import { backOff, serializable, type Tables, type Transaction } from "./transaction.ts";
+import { addStats, batchWrites, type WriteBatch } from "./write-batch.ts";
+
+/** Each time somebody else has committed, so the session as a whole gets on. */
+const MAX_OVERTAKEN = 200;
+
+/** How long to look for the outcome of a commit whose connection broke. */
+const UNCERTAIN_FOR_MS = 30_000;
+
+/** Large commits go in several statements of one transaction, which bounds the memory of both sides. */
+const MAX_WRITES_PER_STATEMENT = 5_000;
+
+/** A commit at one place in the session's sequence. */
+interface Plan {
+  readonly commitId: string;
+  readonly timestamp: number;
+  readonly from: SessionHead;
+  readonly to: SessionHead;
+  readonly writes: readonly CommittedWrite[];
+  readonly batches: readonly WriteBatch[];
+  /** Bytes to be reserved for the session first. */
+  readonly reserves: number;
+  /** The connection broke while this commit was under way, so it may have happened. */
+  readonly isUncertain: boolean;
+}
+
+/**
+ * Commits valid writes, at the remembered head or, where others came first, behind theirs. A commit whose connection
+ * broke is sent again: the compare-and-swap lets it happen once.
+ *
+ * @throws CommitContentionError, CommitOutcomeUnknownError, and what `advanceOutcome` throws
+ */
+export async function commitSession(
+  tables: Tables,
+  key: SessionKey,
+  remembered: SessionHead | undefined,
+  writes: readonly Write[],
+  context: Context,
+): Promise<{ result: CommitResult; head: SessionHead }> {
+  const timestamp = Date.now();
+  let plan = planCommit(writes, remembered ?? (await readHead(tables, key, context)), timestamp);
+  let uncertainSince: number | undefined;
+  for (let attempt = 1; attempt <= MAX_OVERTAKEN; attempt++) {
+    let outcome: AdvanceOutcome;
+    try {
+      // Once it may have happened, it has to be reported.
+      outcome = await advance(tables, key, plan, plan.isUncertain ? BACKGROUND_CONTEXT : context);
+    } catch (error) {
+      uncertainSince ??= performance.now();
+      if (!isLost(error, plan)) throw error;
+      if (performance.now() - uncertainSince > UNCERTAIN_FOR_MS) {
+        throw new CommitOutcomeUnknownError({ cause: error });
+      }
+      plan = { ...plan, isUncertain: true };
+      await backOff(attempt);
+      continue;
+    }
+    if (outcome.kind === "applied") return { result: resultOf(plan), head: plan.to };
+    if (outcome.kind === "unreserved") {
+      plan = { ...plan, reserves: plan.batches.reduce((sum, { bytes }) => sum + bytes, 0) };
+      continue;
+    }
+    if (plan.isUncertain && (await happened(tables, key, plan, outcome))) {
+      return { result: resultOf(plan), head: outcome.current };
+    }
+    plan = planCommit(writes, outcome.current, timestamp);
+    await backOff(attempt);
+  }
+  throw new CommitContentionError(MAX_OVERTAKEN);
+}
+
+function planCommit(writes: readonly Write[], from: SessionHead, timestamp: number): Plan {
+  const placed = placeWrites(writes, from.nextSeq, timestamp);
+  return {
+    commitId: randomUUID(),
+    timestamp,
+    from,
+    to: { nextSeq: from.nextSeq + placed.length, stats: addStats(from.stats, placed) },
+    writes: placed,
+    batches: batchesOf(placed, timestamp),
+    reserves: 0,
+    isUncertain: false,
+  };
+}
+
+function batchesOf(writes: readonly CommittedWrite[], timestamp: number): WriteBatch[] {
+  const batches: WriteBatch[] = [];
+  for (let start = 0; start < writes.length; start += MAX_WRITES_PER_STATEMENT) {
+    const chunk = writes.slice(start, start + MAX_WRITES_PER_STATEMENT);
+    batches.push(batchWrites(chunk, { timestamp, firstIndex: start }));
+  }
+  return batches;
+}
+
+function resultOf({ from, to, timestamp, writes }: Plan): CommitResult {
+  return { firstSeq: from.nextSeq, seqs: writes.map(({ seq }) => seq), timestamp, stats: to.stats };
+}
+
+function advance(tables: Tables, key: SessionKey, plan: Plan, context: Context): Promise<AdvanceOutcome> {
+  return serializable(tables, context, async (trx) => {
+    for (const index of plan.batches.keys()) {
+      const outcome = await sendBatch(trx, tables, key, plan, index);
+      if (outcome.kind === "applied") continue;
+      await trx.rollBack();
+      return outcome;
+    }
+    return { kind: "applied" };
+  });
+}
+
+async function sendBatch(
+  trx: Transaction,
+  tables: Tables,
+  key: SessionKey,
+  { commitId, timestamp, from, to, batches, reserves, isUncertain }: Plan,
+  index: number,
+): Promise<AdvanceOutcome> {
+  const isFirst = index === 0;
+  const step = {
+    commitId,
+    // The first one moves the head for all of them; the others find it there.
+    from: isFirst ? from : to,
+    to,
+    modifiedAt: timestamp,
+    batch: batches[index] as WriteBatch,
+    isUncertain: isFirst && isUncertain,
+  };
+  const statement = advanceStatement(trx.db, key, step);
+  if (isFirst && reserves > 0) await trx.send(reserveBytes(tables, key, reserves));
+  // A statement that applies nothing may be committed only if none before it did.
+  const [[row]] = await (batches.length === 1 ? trx.commitWith(statement) : trx.send(statement));
+  return advanceOutcome(row, key, step, tables.tenant?.slug ?? "");
+}
+
+/** The server may be on its way back; then it is worth waiting only for a commit that may have happened. */
+function isLost(error: unknown, { isUncertain }: Plan): boolean {
+  return (
+    error instanceof CommitOutcomeUnknownError ||
+    error instanceof DatabaseConnectionLostError ||
+    (isUncertain && error instanceof DatabaseUnreachableError)
+  );
+}
+
+/** Whether an overtaken commit had happened before the others came. */
+async function happened(
+  tables: Tables,
+  key: SessionKey,
+  { commitId, writes }: Plan,
+  { lastCommit }: Extract<AdvanceOutcome, { kind: "overtaken" }>,
+): Promise<boolean> {
+  if (lastCommit === commitId) return true;
+  const found = await findCommit(tables, key, writes);
+  if (found === "unknown") throw new CommitOutcomeUnknownError();
+  return found === "committed";
+}

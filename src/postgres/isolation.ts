@@ -1,0 +1,134 @@
+import { randomUUID } from "node:crypto";
+import { type Kysely, type RawBuilder, sql } from "kysely";
+import { BACKGROUND_CONTEXT } from "../contract/context.ts";
+import { insertSession } from "./create-session.ts";
+import { DatabasePermissionError } from "./errors.ts";
+import { findTenant } from "./find-tenant.ts";
+import type { DB } from "./schema.generated.ts";
+import { keyColumns, type SessionKey } from "./session-key.ts";
+import { TENANT_SETTING } from "./tenant-setting.ts";
+import { readCommitted, type Tables, type Transaction } from "./transaction.ts";
+
+/** Whether row-level security binds the role that is connected. */
+export interface IsolationCheck {
+  role: string;
+  /** As another tenant, and as none, it could neither see nor write a tenant's rows. */
+  isBound: boolean;
+  /** Tables whose rows showed through, and `writing` if a row could be written. */
+  leaks: string[];
+  /** Why no policy binds it, or why it could switch them off. */
+  reason: "superuser" | "bypasses row-level security" | "owns the tables" | undefined;
+}
+
+const TABLES = [
+  "tenants",
+  "tenant_storage",
+  "sessions",
+  "entries",
+  "scalar_values",
+  "list_values",
+  "usage_ledger",
+  "archives",
+] as const;
+
+/**
+ * Tries it: writes a session as the tenant, looks for it and writes to it as somebody else, and takes all of it back.
+ *
+ * @throws TenantNotFoundError, DatabaseNotMigratedError, DatabasePermissionError when the role may not even write
+ */
+export async function checkIsolation(tables: Tables, slug: string): Promise<IsolationCheck> {
+  const tenant = await findTenant(tables, slug);
+  const key = { tenantId: tenant.tenantId, sessionId: `isolation ${randomUUID()}` };
+  return readCommitted({ ...tables, tenant }, BACKGROUND_CONTEXT, async (trx) => {
+    const [[role]] = await trx.send(roleOf(tables), ...probes(trx.db, key));
+    if (role === undefined) throw new DatabasePermissionError("it cannot read pg_roles");
+    const leaks = new Set<string>();
+    for (const other of [randomUUID(), ""]) {
+      const [, rows] = await trx.send(setTenant(other), visibleTables(tables, key));
+      for (const { table } of rows) leaks.add(table);
+      if (await mayWrite(trx, key)) leaks.add("writing");
+    }
+    await trx.rollBack();
+    const { reason } = role;
+    return {
+      role: role.name,
+      isBound: leaks.size === 0 && reason === null,
+      leaks: [...leaks],
+      reason: reason ?? undefined,
+    };
+  });
+}
+
+interface Role {
+  name: string;
+  reason: "superuser" | "bypasses row-level security" | "owns the tables" | null;
+}
+
+function roleOf({ schema }: Tables): RawBuilder<Role> {
+  return sql<Role>`
+    select r.rolname as name,
+      case when r.rolsuper then 'superuser'
+        when r.rolbypassrls then 'bypasses row-level security'
+        when pg_has_role(c.relowner, 'usage') then 'owns the tables' end as reason
+    from pg_roles as r, pg_class as c join pg_namespace as n on n.oid = c.relnamespace
+    where r.rolname = current_user and n.nspname = ${schema} and c.relname = 'sessions'`;
+}
+
+/** A row in each table that a tenant's data are in. */
+function probes(db: Kysely<DB>, key: SessionKey) {
+  const row = { ...keyColumns(key), seq: 1 };
+  const value = { ...row, namespace: "isolation", key: "", value: "0" };
+  const spent = { input: 0, output: 0, cache_read: 0, cache_write: 0, total_tokens: 0 };
+  const cost = {
+    cost_input: "0",
+    cost_output: "0",
+    cost_cache_read: "0",
+    cost_cache_write: "0",
+    cost_total: "0",
+  };
+  return [
+    insertSession(db, key, { id: key.sessionId, createdAt: 0 }),
+    db.insertInto("entries").values({
+      ...row,
+      entry_id: "e",
+      run: 1,
+      timestamp: 0,
+      type: "custom",
+      payload: "{}",
+      payload_bytes: 2,
+    }),
+    db.insertInto("scalar_values").values(value),
+    db.insertInto("list_values").values(value),
+    db
+      .insertInto("usage_ledger")
+      .values({ ...row, usage_id: "u", timestamp: 0, adjustment: false, ...spent, ...cost, usage: "{}" }),
+    db.insertInto("archives").values({ ...keyColumns(key), format: 0, sha256: "", bytes: 0, imported_at: 0 }),
+  ] as const;
+}
+
+function setTenant(tenant: string): RawBuilder<unknown> {
+  return sql`select set_config(${TENANT_SETTING}, ${tenant}, true)`;
+}
+
+function visibleTables({ schema }: Tables, { tenantId }: SessionKey): RawBuilder<{ table: string }> {
+  const each = TABLES.map(
+    (table) => sql`
+      select ${sql.lit(table)} as table
+      where exists (select from ${sql.id(schema, table)} where tenant_id = ${tenantId}::uuid)`,
+  );
+  return sql<{ table: string }>`${sql.join(each, sql` union all `)}`;
+}
+
+/** Within a savepoint, since being refused is what is hoped for. */
+async function mayWrite(trx: Transaction, key: SessionKey): Promise<boolean> {
+  await trx.send(sql`savepoint attempt`);
+  try {
+    const row = { ...keyColumns(key), namespace: "isolation", key: randomUUID(), seq: 2, value: "0" };
+    await trx.send(trx.db.insertInto("scalar_values").values(row));
+    return true;
+  } catch {
+    return false;
+  } finally {
+    await trx.send(sql`rollback to savepoint attempt`);
+  }
+}

@@ -1,0 +1,115 @@
+import { sql } from "kysely";
+import { BACKGROUND_CONTEXT } from "../contract/context.ts";
+import { InvalidOptionError } from "../contract/errors.ts";
+import { TenantNotFoundError } from "./errors.ts";
+import type { Tenant } from "./tenant-id.ts";
+import { readCommitted, serializable, type Tables, type Transaction } from "./transaction.ts";
+
+/** At most so many; without one of them there is no such limit. */
+export interface TenantLimits {
+  sessions?: number;
+  /** UTF-8 bytes of the JSON of all payloads, usage rows and current values. */
+  storedBytes?: number;
+  /** UTF-8 bytes of the JSON of one entry's payload. */
+  entryBytes?: number;
+}
+
+/** @throws InvalidOptionError */
+export function assertLimits(limits: TenantLimits): void {
+  for (const [option, maximum] of Object.entries(limits)) {
+    if (!["sessions", "storedBytes", "entryBytes"].includes(option)) {
+      throw new InvalidOptionError(`limits.${option}`, maximum, "pass sessions, storedBytes or entryBytes");
+    }
+    if (maximum !== undefined && !(Number.isSafeInteger(maximum) && maximum >= 0)) {
+      throw new InvalidOptionError(`limits.${option}`, maximum, "pass a whole number from 0 on");
+    }
+  }
+}
+
+/**
+ * Replaces the limits. Sessions and bytes are counted only while one of them is limited. So first the counting
+ * starts, while nobody can add a session (see `admit_session`). Then the limit is set and the bytes are counted
+ * again, in a SERIALIZABLE transaction: it cannot overlap with a commit that has not seen the limit.
+ *
+ * @throws TenantNotFoundError
+ */
+export async function setLimits(tables: Tables, tenant: Tenant, limits: TenantLimits): Promise<void> {
+  const isCounted = limits.sessions !== undefined || limits.storedBytes !== undefined;
+  if (isCounted) {
+    await readCommitted(tables, BACKGROUND_CONTEXT, (trx) =>
+      trx.commitWith(lockTenant(trx, tenant), startCounting(trx, tenant)),
+    );
+  }
+  const [[found]] = await serializable(tables, BACKGROUND_CONTEXT, (trx) =>
+    trx.commitWith(
+      updateLimits(trx, tenant, limits),
+      dropReservations(trx, tenant),
+      isCounted ? countBytes(trx, tenant) : stopCounting(trx, tenant),
+    ),
+  );
+  if (found === undefined) throw new TenantNotFoundError(tenant.slug);
+}
+
+function lockTenant({ db }: Transaction, { tenantId }: Tenant) {
+  return db.selectFrom("tenants").select("tenant_id").where("tenant_id", "=", tenantId).forUpdate();
+}
+
+/** A statement of its own, since what it counts must be newer than the lock. */
+function startCounting({ db }: Transaction, { tenantId }: Tenant) {
+  return db
+    .insertInto("tenant_storage")
+    .columns(["tenant_id", "sessions", "bytes"])
+    .expression((eb) =>
+      eb
+        .selectFrom("tenants as t")
+        .select("t.tenant_id")
+        .select((tenant) => [
+          tenant
+            .selectFrom("sessions")
+            .select(tenant.fn.countAll<number>().as("sessions"))
+            .where("tenant_id", "=", tenantId)
+            .as("sessions"),
+          sql<number>`0`.as("bytes"),
+        ])
+        .where("t.tenant_id", "=", tenantId),
+    )
+    .onConflict((conflict) =>
+      conflict.column("tenant_id").doUpdateSet((eb) => ({ sessions: eb.ref("excluded.sessions") })),
+    );
+}
+
+function stopCounting({ db }: Transaction, { tenantId }: Tenant) {
+  return db.deleteFrom("tenant_storage").where("tenant_id", "=", tenantId);
+}
+
+function updateLimits({ db }: Transaction, { tenantId }: Tenant, limits: TenantLimits) {
+  return db
+    .updateTable("tenants")
+    .set({
+      max_sessions: limits.sessions ?? null,
+      max_stored_bytes: limits.storedBytes ?? null,
+      max_entry_bytes: limits.entryBytes ?? null,
+    })
+    .where("tenant_id", "=", tenantId)
+    .returning("tenant_id");
+}
+
+function dropReservations({ db }: Transaction, { tenantId }: Tenant) {
+  return db
+    .updateTable("sessions")
+    .set({ reserved_bytes: 0 })
+    .where("tenant_id", "=", tenantId)
+    .whereRef("reserved_bytes", ">", "stored_bytes");
+}
+
+function countBytes({ db }: Transaction, { tenantId }: Tenant) {
+  return db
+    .updateTable("tenant_storage")
+    .set((eb) => ({
+      bytes: eb
+        .selectFrom("sessions")
+        .select(sql<number>`coalesce(sum(stored_bytes), 0)`.as("bytes"))
+        .where("tenant_id", "=", tenantId),
+    }))
+    .where("tenant_id", "=", tenantId);
+}
