@@ -13,7 +13,7 @@ import { openTestDatabase, type TestDatabase } from "../support/database.ts";
 import { runCommand, startCommand } from "./pi-sessions.ts";
 
 const SAMPLES = new URL("../../examples/archives", import.meta.url).pathname;
-const COMMANDS = ["migrate", "import", "list", "show", "usage", "doctor", "quickstart", "serve"];
+const COMMANDS = ["migrate", "import", "list", "show", "usage", "tenant", "doctor", "quickstart", "serve"];
 
 // biome-ignore lint/suspicious/noControlCharactersInRegex: these are what must not be printed
 const OBEYED_BY_TERMINALS = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u202a-\u202e\u2066-\u2069]/;
