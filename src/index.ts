@@ -81,6 +81,7 @@ export type { ArchiveRecord, ImportStream, SessionImporter } from "./postgres/im
 export type { IsolationCheck } from "./postgres/isolation.ts";
 export type { PgSessionListOptions, SessionSummary } from "./postgres/list-sessions.ts";
 export type { MigrationStatus } from "./postgres/migrations.ts";
+export type { OpenOptions } from "./postgres/open-session.ts";
 export type { PreparedStatements } from "./postgres/pool.ts";
 export { type PgSession, type PgSessionCreateOptions, PgSessionRepo } from "./postgres/repo.ts";
 export type { MigrationRoles } from "./postgres/roles.ts";
@@ -95,6 +96,7 @@ export type {
   TenantRecord,
   Tenants,
 } from "./postgres/tenants.ts";
+export { type Timeouts, withTimeouts } from "./postgres/timeouts.ts";
 export type { ModelUsage } from "./postgres/usage-by-model.ts";
 export { buildSessionContext, type SessionContextOptions } from "./session/model-context.ts";
 export { StorageBackedSession, type StorageBackedSessionOptions } from "./session/session.ts";

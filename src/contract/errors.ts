@@ -208,6 +208,32 @@ export class MutationCommittedError extends PiSessionError {
   }
 }
 
+/** Somebody else has committed since the mutation first read, so its commit might rest on what is no longer true. */
+export class SessionConflictError extends PiSessionError {
+  readonly code = "session_conflict";
+  readonly sessionId: string;
+
+  constructor(sessionId: string) {
+    super(
+      `Another writer has committed to the session ${JSON.stringify(sessionId)} since this mutation first read, and nothing was committed: begin a new mutation, or use \`mutate\`, which does.`,
+    );
+    this.sessionId = sessionId;
+  }
+}
+
+/** The session was opened exclusively after this one was opened; from then on this one can only read. */
+export class SessionFencedError extends PiSessionError {
+  readonly code = "session_fenced";
+  readonly sessionId: string;
+
+  constructor(sessionId: string) {
+    super(
+      `The session ${JSON.stringify(sessionId)} was opened exclusively by another writer, and nothing was committed: leave it to that writer, or open it again.`,
+    );
+    this.sessionId = sessionId;
+  }
+}
+
 /** The source session cannot be forked in the way that was asked for. */
 export class ForkError extends PiSessionError {
   readonly code = "fork_refused";

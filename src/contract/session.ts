@@ -45,7 +45,7 @@ export interface SessionReader {
   scanBranch(query: StorageBranchScan, context: Context): Promise<Entry[]>;
 }
 
-/** A read–decide–write step that nothing of this session object can slip into. */
+/** A read–decide–write step that no other writer can slip into. */
 export interface SessionMutation extends SessionReader {
   /** At most one attempt; a second one rejects. */
   commit(writes: Write[], context: Context): Promise<CommitResult>;
@@ -77,9 +77,11 @@ export interface Session<TMetadata extends SessionMetadata = SessionMetadata> ex
   findEntry(query: EntryQuery | undefined, context: Context): Promise<Entry | undefined>;
   branch(name: string, context: Context): Promise<Branch | undefined>;
   createBranch(name: string, at: string | null, context: Context): Promise<Branch>;
+  /** The same step by step. Where another writer slips in, its commit rejects with SessionConflictError. */
   beginMutation(context: Context): Promise<SessionMutation>;
   /**
-   * Runs the callback as one mutation. Inside it use the mutator: a writer of the session itself
+   * Runs the callback as one mutation that no other writer can slip into, in this process or another: where one did,
+   * the callback runs again, with new reads, before anything is committed. Inside it use the mutator: a writer of the session itself
    * would wait for this callback to end.
    */
   mutate<T>(mutation: SessionMutationCallback<T>, context: Context): Promise<T>;

@@ -1,6 +1,7 @@
 import type { ListElement, ListReadOptions, StoredValue, Value, ValueList } from "./address.ts";
 import type { Context } from "./context.ts";
 import type { Entry, EntryStructure, EntryType } from "./entry.ts";
+import type { SessionReader } from "./session.ts";
 import type { SessionStats } from "./usage.ts";
 import type { CommitResult, UsageRow, Write } from "./write.ts";
 
@@ -30,6 +31,19 @@ export interface Storage {
   getStats(context: Context): Promise<SessionStats>;
   /** Admits nothing more, and waits for what was admitted. */
   close(context: Context): Promise<void>;
+}
+
+/** What one mutation reads, and the commit that rests on it. */
+export interface StorageTurn extends SessionReader {
+  /** The tip of a branch, perhaps from memory: whether it still is the tip turns out at the commit. */
+  recallTip(branch: string, context: Context): Promise<string | null | undefined>;
+  /** @throws SessionConflictError when somebody else has committed since the first read of this turn */
+  commit(writes: Write[], context: Context): Promise<CommitResult>;
+}
+
+/** A storage that others write too, and that tells a mutation whether they came in between. */
+export interface SharedStorage extends Storage {
+  beginTurn(): StorageTurn;
 }
 
 export interface EntryCursor {

@@ -1,6 +1,8 @@
 import { randomUUID } from "node:crypto";
 import { BACKGROUND_CONTEXT, type Context } from "../contract/context.ts";
+import { SessionConflictError } from "../contract/errors.ts";
 import { type CommitResult, type CommittedWrite, placeWrites, type Write } from "../contract/write.ts";
+import { backOff } from "../session/back-off.ts";
 import { type AdvanceOutcome, advanceOutcome, advanceStatement } from "./commit.ts";
 import {
   CommitContentionError,
@@ -9,10 +11,10 @@ import {
   DatabaseUnreachableError,
 } from "./errors.ts";
 import { findCommit } from "./find-commit.ts";
+import { advanceTips, readHead, type SessionHead } from "./session-head.ts";
 import type { SessionKey } from "./session-key.ts";
-import { readHead, type SessionHead } from "./session-row.ts";
 import { reserveBytes } from "./tenant-limits.ts";
-import { backOff, serializable, type Tables, type Transaction } from "./transaction.ts";
+import { serializable, type Tables, type Transaction } from "./transaction.ts";
 import { addStats, batchWrites, type WriteBatch } from "./write-batch.ts";
 
 /** Each time somebody else has committed, so the session as a whole gets on. */
@@ -38,27 +40,41 @@ interface Plan {
   readonly isUncertain: boolean;
 }
 
+/** Somebody who writes a session. */
+export interface Writer {
+  readonly key: SessionKey;
+  /** What the session was opened at. */
+  readonly writerEpoch: number;
+  /** Remembered between commits; the commit's compare-and-swap proves it right or replaces it. */
+  head: SessionHead | undefined;
+}
+
 /**
- * Commits valid writes, at the remembered head or, where others came first, behind theirs. A commit whose connection
- * broke is sent again: the compare-and-swap lets it happen once.
+ * Commits valid writes. Where others came first, they go behind theirs, or nowhere if they rest on the `basis`. A
+ * commit whose connection broke is sent again: the compare-and-swap lets it happen once.
  *
- * @throws CommitContentionError, CommitOutcomeUnknownError, and what `advanceOutcome` throws
+ * @param basis what has been read; the session must not have moved since
+ * @throws SessionConflictError, CommitContentionError, CommitOutcomeUnknownError, and what `advanceOutcome` throws
  */
 export async function commitSession(
   tables: Tables,
-  key: SessionKey,
-  remembered: SessionHead | undefined,
+  writer: Writer,
   writes: readonly Write[],
+  basis: SessionHead | undefined,
   context: Context,
-): Promise<{ result: CommitResult; head: SessionHead }> {
+): Promise<CommitResult> {
+  const { key } = writer;
   const timestamp = Date.now();
-  let plan = planCommit(writes, remembered ?? (await readHead(tables, key, context)), timestamp);
+  const from = basis ?? writer.head ?? (await readHead(tables, key, context));
+  let plan = planCommit(writes, from, timestamp);
+  // Until the outcome is known, nothing is remembered.
+  writer.head = undefined;
   let uncertainSince: number | undefined;
   for (let attempt = 1; attempt <= MAX_OVERTAKEN; attempt++) {
     let outcome: AdvanceOutcome;
     try {
       // Once it may have happened, it has to be reported.
-      outcome = await advance(tables, key, plan, plan.isUncertain ? BACKGROUND_CONTEXT : context);
+      outcome = await advance(tables, writer, plan, plan.isUncertain ? BACKGROUND_CONTEXT : context);
     } catch (error) {
       uncertainSince ??= performance.now();
       if (!isLost(error, plan)) throw error;
@@ -69,14 +85,17 @@ export async function commitSession(
       await backOff(attempt);
       continue;
     }
-    if (outcome.kind === "applied") return { result: resultOf(plan), head: plan.to };
+    if (outcome.kind === "applied") {
+      writer.head = plan.to;
+      return resultOf(plan);
+    }
     if (outcome.kind === "unreserved") {
       plan = { ...plan, reserves: plan.batches.reduce((sum, { bytes }) => sum + bytes, 0) };
       continue;
     }
-    if (plan.isUncertain && (await happened(tables, key, plan, outcome))) {
-      return { result: resultOf(plan), head: outcome.current };
-    }
+    writer.head = outcome.current;
+    if (plan.isUncertain && (await happened(tables, key, plan, outcome))) return resultOf(plan);
+    if (basis !== undefined) throw new SessionConflictError(key.sessionId);
     plan = planCommit(writes, outcome.current, timestamp);
     await backOff(attempt);
   }
@@ -89,7 +108,11 @@ function planCommit(writes: readonly Write[], from: SessionHead, timestamp: numb
     commitId: randomUUID(),
     timestamp,
     from,
-    to: { nextSeq: from.nextSeq + placed.length, stats: addStats(from.stats, placed) },
+    to: {
+      nextSeq: from.nextSeq + placed.length,
+      stats: addStats(from.stats, placed),
+      tips: advanceTips(from.tips, placed),
+    },
     writes: placed,
     batches: batchesOf(placed, timestamp),
     reserves: 0,
@@ -110,10 +133,10 @@ function resultOf({ from, to, timestamp, writes }: Plan): CommitResult {
   return { firstSeq: from.nextSeq, seqs: writes.map(({ seq }) => seq), timestamp, stats: to.stats };
 }
 
-function advance(tables: Tables, key: SessionKey, plan: Plan, context: Context): Promise<AdvanceOutcome> {
+function advance(tables: Tables, writer: Writer, plan: Plan, context: Context): Promise<AdvanceOutcome> {
   return serializable(tables, context, async (trx) => {
     for (const index of plan.batches.keys()) {
-      const outcome = await sendBatch(trx, tables, key, plan, index);
+      const outcome = await sendBatch(trx, tables, writer, plan, index);
       if (outcome.kind === "applied") continue;
       await trx.rollBack();
       return outcome;
@@ -125,13 +148,14 @@ function advance(tables: Tables, key: SessionKey, plan: Plan, context: Context):
 async function sendBatch(
   trx: Transaction,
   tables: Tables,
-  key: SessionKey,
+  { key, writerEpoch }: Writer,
   { commitId, timestamp, from, to, batches, reserves, isUncertain }: Plan,
   index: number,
 ): Promise<AdvanceOutcome> {
   const isFirst = index === 0;
   const step = {
     commitId,
+    writerEpoch,
     // The first one moves the head for all of them; the others find it there.
     from: isFirst ? from : to,
     to,

@@ -1,17 +1,25 @@
 import { type Compilable, type Kysely, sql } from "kysely";
 import { sessionName } from "../contract/address.ts";
-import { DuplicateIdError, MissingParentError, SessionNotFoundError } from "../contract/errors.ts";
+import {
+  DuplicateIdError,
+  MissingParentError,
+  SessionFencedError,
+  SessionNotFoundError,
+} from "../contract/errors.ts";
 import { storableText } from "../contract/text.ts";
 import { TenantLimitError, TenantNotFoundError, TenantSuspendedError } from "./errors.ts";
 import type { DB } from "./schema.generated.ts";
+import { headOf, type SessionHead } from "./session-head.ts";
 import { keyColumns, type SessionKey } from "./session-key.ts";
-import { type SessionHead, STATS_COLUMNS, statsColumns, statsOf } from "./session-row.ts";
+import { STATS_COLUMNS, statsColumns } from "./session-row.ts";
 import type { Columns, WriteBatch } from "./write-batch.ts";
 
 /** Moves a session from one head to the next by a few writes. */
 export interface Advance {
   /** Stays with the session until the next commit, so that the outcome can be found out. */
   readonly commitId: string;
+  /** What the session was opened at. */
+  readonly writerEpoch: number;
   readonly from: SessionHead;
   readonly to: SessionHead;
   /** Milliseconds since the epoch. */
@@ -33,20 +41,22 @@ export type AdvanceOutcome =
 
 type OutcomeRow = ReturnType<typeof advanceStatement> extends Compilable<infer TRow> ? TRow : never;
 
-/** @throws DuplicateIdError, MissingParentError, SessionNotFoundError, TenantSuspendedError, TenantLimitError */
+/** @throws DuplicateIdError, MissingParentError, SessionNotFoundError, SessionFencedError, TenantSuspendedError,
+ *   TenantLimitError */
 export function advanceOutcome(
   found: OutcomeRow | undefined,
   { sessionId }: SessionKey,
-  { from, batch, isUncertain }: Advance,
+  { from, batch, isUncertain, writerEpoch }: Advance,
   tenant: string,
 ): AdvanceOutcome {
   if (found === undefined || found.tenant_id === null) throw new TenantNotFoundError(tenant);
   if (found.applied !== null) return { kind: "applied" };
   if (found.next_seq === null) throw new SessionNotFoundError(sessionId);
-  const current = { nextSeq: found.next_seq, stats: statsOf(found) };
+  const current = headOf({ ...found, next_seq: found.next_seq });
   const overtaken = { kind: "overtaken", current, lastCommit: found.last_commit } as const;
   // Its own rows would now look like somebody else's.
   if (isUncertain === true && current.nextSeq !== from.nextSeq) return overtaken;
+  if (found.writer_epoch !== writerEpoch) throw new SessionFencedError(sessionId);
   if (found.suspended_at !== null) throw new TenantSuspendedError(tenant);
   if (found.taken_id !== null) throw new DuplicateIdError(found.taken_id);
   if (found.missing_parent !== null) throw new MissingParentError(found.missing_parent);
@@ -198,6 +208,7 @@ export function advanceStatement(db: Kysely<DB>, key: SessionKey, advance: Advan
           .where("tenant_id", "=", session.tenant_id)
           .where("session_id", "=", session.session_id)
           .where("next_seq", "=", advance.from.nextSeq)
+          .where("writer_epoch", "=", advance.writerEpoch)
           .where(sql<boolean>`not exists (select from taken)`)
           .where(sql<boolean>`not exists (select from parent where run is null)`)
           .where(
@@ -317,6 +328,7 @@ export function advanceStatement(db: Kysely<DB>, key: SessionKey, advance: Advan
         sql<string | null>`(select min(id) from parent where run is null)`.as("missing_parent"),
         "s.next_seq",
         "s.last_commit",
+        "s.writer_epoch",
         "t.tenant_id",
         "t.suspended_at",
         "t.max_entry_bytes",

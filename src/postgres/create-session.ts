@@ -5,12 +5,12 @@ import { STORAGE_VERSION } from "../contract/storage.ts";
 import { assertSessionId, assertText, TEXT_LIMITS } from "../contract/text.ts";
 import { isTaken } from "./failure.ts";
 import type { DB } from "./schema.generated.ts";
+import { newHead } from "./session-head.ts";
 import { keyColumns, type SessionKey } from "./session-key.ts";
 import {
   METADATA_COLUMNS,
   type MetadataRow,
   metadataOf,
-  newHead,
   type PgSessionMetadata,
   statsColumns,
 } from "./session-row.ts";

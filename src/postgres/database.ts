@@ -15,6 +15,7 @@ import type { MigrationRoles } from "./roles.ts";
 import type { DB } from "./schema.generated.ts";
 import { assertSchemaName, DEFAULT_SCHEMA } from "./schema-name.ts";
 import { Tenants } from "./tenants.ts";
+import { assertTimeouts, type Timeouts } from "./timeouts.ts";
 import { read, type Tables } from "./transaction.ts";
 
 export interface DatabaseOptions {
@@ -28,6 +29,8 @@ export interface DatabaseOptions {
    * without `max_prepared_statements`.
    */
   preparedStatements?: PreparedStatements;
+  /** Of every operation; `withTimeouts` sets those of single ones. */
+  timeouts?: Timeouts;
 }
 
 /** A connection string, or a pool of yours, which is never closed here. */
@@ -48,7 +51,9 @@ const OLDEST_SERVER = 150_000;
 export async function openDatabase(options: OpenDatabaseOptions | pg.Pool): Promise<Database> {
   const { schema = DEFAULT_SCHEMA, applicationName = "pi-session-postgres", ...server } = asOptions(options);
   const { preparedStatements = "auto" } = server;
+  const { timeouts = {} } = server;
   assertPreparedStatements(preparedStatements);
+  assertTimeouts(timeouts);
   assertSchemaName(schema);
   const pool =
     "pool" in server
@@ -58,10 +63,11 @@ export async function openDatabase(options: OpenDatabaseOptions | pg.Pool): Prom
           preparedStatements,
         });
   const db = new Kysely<DB>({ dialect: new SchemaDialect(pool, schema) });
-  const tables = { db: db.withSchema(schema), schema, pool };
+  const tables = { db: db.withSchema(schema), schema, pool, timeouts };
   const database = new Database(tables);
   try {
-    await assertServer(tables);
+    // A wrong address should be told at once.
+    await assertServer({ ...tables, timeouts: { ...timeouts, reconnectMs: 0 } });
     return database;
   } catch (error) {
     await database.close();

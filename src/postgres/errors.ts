@@ -190,6 +190,18 @@ export class RoleNotFoundError extends PiSessionError {
   }
 }
 
+/** The operation took longer than it may, in the server. Nothing was written. */
+export class OperationTimeoutError extends PiSessionError {
+  readonly code = "operation_timeout";
+
+  constructor(reason: string, options?: { cause?: unknown }) {
+    super(
+      `The server gave the operation up (${reason}), and nothing was written: call again, or allow it more time.`,
+      options,
+    );
+  }
+}
+
 /** A suspended tenant can be read, and not written. */
 export class TenantSuspendedError extends PiSessionError {
   readonly code = "tenant_suspended";

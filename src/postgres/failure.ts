@@ -7,6 +7,7 @@ import {
   DatabaseNotMigratedError,
   DatabasePermissionError,
   DatabaseUnreachableError,
+  OperationTimeoutError,
   type TenantLimit,
   TenantLimitError,
   TenantNotFoundError,
@@ -23,6 +24,12 @@ export function isRetryable(error: unknown): boolean {
 export function isStatementLost(error: unknown): boolean {
   const code = codeOf(error);
   return code === "26000" || code === "42P05";
+}
+
+/** The server is going down, down, or coming up, or the connection to it broke: it may be back in a moment. */
+export function isServerAway(error: unknown): boolean {
+  const code = codeOf(error);
+  return isConnectionLoss(error) || code === "57P03" || code === "ECONNREFUSED" || code === "ENOENT";
 }
 
 export function isLockTimeout(error: unknown): boolean {
@@ -55,6 +62,7 @@ export function typedFailure(error: unknown, { schema, tenant }: FailedOn): unkn
   if (code === "42P01" || code === "3F000" || code === "42703")
     return new DatabaseNotMigratedError(schema, options);
   if (/^PS00[123]$/.test(code)) return tenantFailure(error, code, tenant?.slug ?? "");
+  if (code === "57014" || code === "55P03") return new OperationTimeoutError(reasonOf(error), options);
   if (code === "42501") return new DatabasePermissionError(reasonOf(error), options);
   if (code.startsWith("54")) return new DatabaseLimitError(reasonOf(error), options);
   if (code === "53300") return new DatabaseUnreachableError(reasonOf(error), options);

@@ -1,7 +1,6 @@
 import type { Context } from "../contract/context.ts";
-import { SessionExistsError, SessionOpenError, SessionVersionError } from "../contract/errors.ts";
+import { SessionExistsError, SessionOpenError } from "../contract/errors.ts";
 import type { ForkOptions, SessionCreateOptions, SessionRepo } from "../contract/session.ts";
-import { STORAGE_VERSION } from "../contract/storage.ts";
 import { assertSessionId } from "../contract/text.ts";
 import { Admission } from "../session/admission.ts";
 import { StorageBackedSession, UUID_V7_IDS } from "../session/session.ts";
@@ -16,9 +15,11 @@ import {
   type SessionSummary,
   summarizeSessions,
 } from "./list-sessions.ts";
+import { type OpenOptions, openSession } from "./open-session.ts";
 import type { OpenSessions } from "./open-sessions.ts";
+import { newHead, type SessionHead } from "./session-head.ts";
 import type { SessionKey } from "./session-key.ts";
-import { newHead, type PgSessionMetadata, readSession, type SessionHead } from "./session-row.ts";
+import type { PgSessionMetadata } from "./session-row.ts";
 import { PgStorage } from "./storage.ts";
 import type { Tables } from "./transaction.ts";
 import { type ModelUsage, usageByModel } from "./usage-by-model.ts";
@@ -90,8 +91,15 @@ export class PgSessionRepo implements SessionRepo<PgSessionMetadata, PgSessionCr
    *
    * @throws SessionNotFoundError, SessionVersionError
    */
-  openStorage({ id }: Pick<PgSessionMetadata, "id">, context: Context): Promise<PgStorage> {
-    return this.#admit(async () => this.#bareStorage(id, (await this.#read(id, context)).head));
+  openStorage(
+    { id }: Pick<PgSessionMetadata, "id">,
+    context: Context,
+    options: OpenOptions = {},
+  ): Promise<PgStorage> {
+    return this.#admit(async () => {
+      const { head, writerEpoch } = await openSession(this.#tables, this.#key(id), options, context);
+      return this.#bareStorage(id, head, writerEpoch);
+    });
   }
 
   /**
@@ -99,11 +107,15 @@ export class PgSessionRepo implements SessionRepo<PgSessionMetadata, PgSessionCr
    *
    * @throws SessionNotFoundError, SessionOpenError, SessionVersionError
    */
-  open(metadata: Pick<PgSessionMetadata, "id">, context: Context): Promise<PgSession> {
+  open(
+    metadata: Pick<PgSessionMetadata, "id">,
+    context: Context,
+    options: OpenOptions = {},
+  ): Promise<PgSession> {
     const { id } = metadata;
     return this.#reserve(id, new SessionOpenError(id), async () => {
-      const { metadata: stored, head } = await this.#read(id, context);
-      return this.#publish(stored, head);
+      const opened = await openSession(this.#tables, this.#key(id), options, context);
+      return this.#publish(opened.metadata, opened.head, opened.writerEpoch);
     });
   }
 
@@ -160,13 +172,6 @@ export class PgSessionRepo implements SessionRepo<PgSessionMetadata, PgSessionCr
     });
   }
 
-  async #read(id: string, context: Context): Promise<{ metadata: PgSessionMetadata; head: SessionHead }> {
-    const stored = await readSession(this.#tables, this.#key(id), context);
-    const { storageVersion } = stored.metadata;
-    if (storageVersion > STORAGE_VERSION) throw new SessionVersionError(id, storageVersion);
-    return stored;
-  }
-
   #insert(
     id: string,
     createdAt: number,
@@ -207,9 +212,9 @@ export class PgSessionRepo implements SessionRepo<PgSessionMetadata, PgSessionCr
     return this.#open.has(id) || this.#reserved.has(id);
   }
 
-  #publish(metadata: PgSessionMetadata, head: SessionHead): PgSession {
+  #publish(metadata: PgSessionMetadata, head: SessionHead, writerEpoch = 0): PgSession {
     const { id } = metadata;
-    const storage = new PgStorage(this.#tables, this.#key(id), head);
+    const storage = new PgStorage(this.#tables, { key: this.#key(id), writerEpoch, head });
     const session = new StorageBackedSession(metadata, storage, {
       onClose: () => {
         this.#open.delete(id);
@@ -221,8 +226,9 @@ export class PgSessionRepo implements SessionRepo<PgSessionMetadata, PgSessionCr
     return session;
   }
 
-  #bareStorage(id: string, head: SessionHead): PgStorage {
-    const storage = new PgStorage(this.#tables, this.#key(id), head, () => this.#sessions.delete(storage));
+  #bareStorage(id: string, head: SessionHead, writerEpoch = 0): PgStorage {
+    const writer = { key: this.#key(id), writerEpoch, head };
+    const storage = new PgStorage(this.#tables, writer, () => this.#sessions.delete(storage));
     this.#sessions.add(storage);
     return storage;
   }

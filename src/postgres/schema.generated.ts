@@ -83,6 +83,7 @@ export interface Sessions {
   total_output: number;
   total_reasoning: number | null;
   total_tokens: number;
+  writer_epoch: Generated<number>;
 }
 
 export interface Tenants {

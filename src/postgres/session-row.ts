@@ -1,19 +1,10 @@
 import type { ExpressionBuilder } from "kysely";
-import type { Context } from "../contract/context.ts";
-import { SessionNotFoundError } from "../contract/errors.ts";
 import type { SessionMetadata } from "../contract/session.ts";
-import { emptyUsage, type SessionStats } from "../contract/usage.ts";
+import type { SessionStats } from "../contract/usage.ts";
 import type { DB } from "./schema.generated.ts";
 import type { SessionKey } from "./session-key.ts";
-import { read, type Tables } from "./transaction.ts";
 
 export type PgSessionMetadata = SessionMetadata;
-
-/** What an open session remembers of its row: where the next write goes, and the totals before it. */
-export interface SessionHead {
-  readonly nextSeq: number;
-  readonly stats: SessionStats;
-}
 
 export const METADATA_COLUMNS = [
   "session_id",
@@ -40,7 +31,7 @@ export const STATS_COLUMNS = [
   "total_cost",
 ] as const;
 
-type StatsRow = Record<(typeof STATS_COLUMNS)[number], number | null>;
+export type StatsRow = Record<(typeof STATS_COLUMNS)[number], number | null>;
 
 export interface MetadataRow {
   session_id: string;
@@ -101,39 +92,6 @@ export function statsColumns({ messageCount, usage }: SessionStats) {
     total_cost_cache_write: usage.cost.cacheWrite,
     total_cost: usage.cost.total,
   };
-}
-
-/** The head of a session without any write. */
-export function newHead(): SessionHead {
-  return { nextSeq: 1, stats: { messageCount: 0, usage: emptyUsage() } };
-}
-
-/** @throws SessionNotFoundError */
-export async function readHead(tables: Tables, key: SessionKey, context: Context): Promise<SessionHead> {
-  const [row] = await read(tables, context, (db) =>
-    db
-      .selectFrom("sessions")
-      .select([...STATS_COLUMNS, "next_seq"])
-      .where(isSession(key)),
-  );
-  if (row === undefined) throw new SessionNotFoundError(key.sessionId);
-  return { nextSeq: row.next_seq, stats: statsOf(row) };
-}
-
-/** @throws SessionNotFoundError */
-export async function readSession(
-  tables: Tables,
-  key: SessionKey,
-  context: Context,
-): Promise<{ metadata: PgSessionMetadata; head: SessionHead }> {
-  const [row] = await read(tables, context, (db) =>
-    db
-      .selectFrom("sessions")
-      .select([...METADATA_COLUMNS, ...STATS_COLUMNS, "next_seq"])
-      .where(isSession(key)),
-  );
-  if (row === undefined) throw new SessionNotFoundError(key.sessionId);
-  return { metadata: metadataOf(row), head: { nextSeq: row.next_seq, stats: statsOf(row) } };
 }
 
 /** Condition that holds for the rows of one session in any table that has them. */

@@ -2,36 +2,43 @@ import type { ListElement, ListReadOptions, StoredValue, Value, ValueList } from
 import type { Context } from "../contract/context.ts";
 import type { Entry, EntryStructure } from "../contract/entry.ts";
 import { SessionClosedError } from "../contract/errors.ts";
-import type { EntryScan, Storage, StorageBranchScan, UsageScan } from "../contract/storage.ts";
+import type {
+  EntryScan,
+  SharedStorage,
+  Storage,
+  StorageBranchScan,
+  StorageTurn,
+  UsageScan,
+} from "../contract/storage.ts";
 import type { SessionStats } from "../contract/usage.ts";
 import { assertWrites, type CommitResult, type UsageRow, type Write } from "../contract/write.ts";
 import { Admission } from "../session/admission.ts";
-import { commitSession } from "./commit-session.ts";
+import { commitSession, type Writer } from "./commit-session.ts";
 import { getEntries, scanEntries } from "./entries.ts";
 import { scanBranch, scanBranchStructure } from "./scan-branch.ts";
+import { readHead, type SessionHead } from "./session-head.ts";
 import type { SessionKey } from "./session-key.ts";
-import { readHead, type SessionHead } from "./session-row.ts";
 import { assertNotAborted, type Tables } from "./transaction.ts";
+import { PgTurn } from "./turn.ts";
 import { scanUsage } from "./usage-ledger.ts";
 import { getValue, readList, scanValues } from "./values.ts";
 
 /** {@link Storage} of one session in PostgreSQL. Any number of them, in any process, may share a session. */
-export class PgStorage implements Storage {
+export class PgStorage implements SharedStorage {
   readonly #tables: Tables;
   readonly #key: SessionKey;
+  readonly #writer: Writer;
   readonly #admission: Admission;
-  /** Remembered between commits; the commit's compare-and-swap proves it right or replaces it. */
-  #head: SessionHead | undefined;
   readonly #onClose: () => void;
   #lastCommit: Promise<unknown> = Promise.resolve();
 
   /** @internal Get one from a repository. */
-  constructor(tables: Tables, key: SessionKey, head: SessionHead, onClose: () => void = () => {}) {
+  constructor(tables: Tables, writer: Writer, onClose: () => void = () => {}) {
     this.#tables = tables;
-    this.#key = key;
-    this.#head = head;
+    this.#key = writer.key;
+    this.#writer = writer;
     this.#onClose = onClose;
-    this.#admission = new Admission(() => new SessionClosedError(key.sessionId));
+    this.#admission = new Admission(() => new SessionClosedError(this.#key.sessionId));
   }
 
   /**
@@ -40,10 +47,16 @@ export class PgStorage implements Storage {
    * @throws CommitContentionError when it is safe to retry, CommitOutcomeUnknownError when it is not
    */
   commit(writes: Write[], context: Context): Promise<CommitResult> {
-    return this.#admission.run(() => {
-      const turn = this.#lastCommit.then(() => this.#commit(writes, context));
-      this.#lastCommit = turn.catch(() => {});
-      return turn;
+    return this.#inOrder(writes, undefined, context);
+  }
+
+  beginTurn(): StorageTurn {
+    return new PgTurn({
+      tables: this.#tables,
+      key: this.#key,
+      remembered: () => this.#writer.head,
+      admit: (operation) => this.#admission.run(operation),
+      commit: (writes, basis, context) => this.#inOrder(writes, basis, context),
     });
   }
 
@@ -96,16 +109,28 @@ export class PgStorage implements Storage {
     return this.#admission.close(this.#onClose);
   }
 
-  async #commit(writes: readonly Write[], context: Context): Promise<CommitResult> {
+  /** One after the other, since each moves the head. */
+  #inOrder(
+    writes: readonly Write[],
+    basis: SessionHead | undefined,
+    context: Context,
+  ): Promise<CommitResult> {
+    return this.#admission.run(() => {
+      const turn = this.#lastCommit.then(() => this.#commit(writes, basis, context));
+      this.#lastCommit = turn.catch(() => {});
+      return turn;
+    });
+  }
+
+  async #commit(
+    writes: readonly Write[],
+    basis: SessionHead | undefined,
+    context: Context,
+  ): Promise<CommitResult> {
     assertNotAborted(context);
     assertWrites(writes);
     if (writes.length === 0) return this.#commitNothing(context);
-    // Until the outcome is known, nothing is remembered.
-    const remembered = this.#head;
-    this.#head = undefined;
-    const { result, head } = await commitSession(this.#tables, this.#key, remembered, writes, context);
-    this.#head = head;
-    return result;
+    return commitSession(this.#tables, this.#writer, writes, basis, context);
   }
 
   async #commitNothing(context: Context): Promise<CommitResult> {

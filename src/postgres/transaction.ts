@@ -1,13 +1,14 @@
-import { setTimeout as sleep } from "node:timers/promises";
 import type { Compilable, IsolationLevel, Kysely, PostgresQueryResult, RawBuilder } from "kysely";
 import type { Context } from "../contract/context.ts";
+import { backOff } from "../session/back-off.ts";
 import type { Connection, WireStatement } from "./connection.ts";
 import { CommitContentionError, CommitOutcomeUnknownError } from "./errors.ts";
-import { isAnswer, isRetryable, isStatementLost, typedFailure } from "./failure.ts";
+import { isAnswer, isRetryable, isServerAway, isStatementLost, typedFailure } from "./failure.ts";
 import type { GuardedPool } from "./pool.ts";
 import type { DB } from "./schema.generated.ts";
 import type { Tenant } from "./tenant-id.ts";
 import { tenantSetting } from "./tenant-setting.ts";
+import { type Timeouts, timeoutsOf } from "./timeouts.ts";
 
 /**
  * The tables of one schema on one server, as one tenant sees them, or nobody. Every statement goes through
@@ -20,6 +21,21 @@ export interface Tables {
   readonly pool: GuardedPool;
   /** Whom row-level security lets through. */
   readonly tenant?: Tenant;
+  readonly preface?: Preface;
+  readonly timeouts: Timeouts;
+}
+
+/** A statement that a read sends before its own, and who is told what it found. */
+export interface Preface {
+  statement(db: Kysely<DB>): Statement<unknown>;
+  receive(rows: unknown[]): void;
+}
+
+export function prefaceOf<TRow>(
+  statement: (db: Kysely<DB>) => Statement<TRow>,
+  receive: (rows: TRow[]) => void,
+): Preface {
+  return { statement, receive: receive as (rows: unknown[]) => void };
 }
 
 /** Something built with Kysely. */
@@ -40,8 +56,6 @@ export interface Transaction {
 }
 
 const MAX_ATTEMPTS = 20;
-const FIRST_DELAY_MS = 4;
-const MAX_DELAY_MS = 250;
 
 /** @throws the reason of the context's abort signal */
 export function assertNotAborted(context: Context): void {
@@ -58,18 +72,25 @@ export async function read<TRow>(
   context: Context,
   statement: (db: Kysely<DB>) => Statement<TRow>,
 ): Promise<TRow[]> {
-  const compiled = compile(tables.db, statement(tables.db));
-  const sent = tables.tenant === undefined ? [compiled] : [beginning(tables, "read only"), compiled, COMMIT];
+  const { db, preface } = tables;
+  const compiled = [
+    ...(preface === undefined ? [] : [compile(db, preface.statement(db))]),
+    compile(db, statement(db)),
+  ];
+  const sent = [beginning(tables, "read only", context), ...compiled, COMMIT];
+  const patience = new Patience(tables, context);
   for (;;) {
-    assertNotAborted(context);
-    const outcomes = await withConnection(tables, (connection) => sendAbortably(connection, sent, context));
+    const outcomes = await withConnection(patience, (connection) => sendAbortably(connection, sent, context));
     const failure = firstFailure(outcomes);
     const signal = context.abortSignal;
     if (failure !== undefined && signal?.aborted) throw abortReason(signal);
-    if (failure === undefined) return rowsOf(outcomes[sent.length === 1 ? 0 : 1]) as TRow[];
-    if (!(isStatementLost(failure.reason) && tables.pool.stopPreparing())) {
-      throw typedFailure(failure.reason, tables);
+    if (failure === undefined) {
+      const results = outcomes.slice(1, -1).map(rowsOf);
+      if (preface !== undefined) preface.receive(results[0] as unknown[]);
+      return results.at(-1) as TRow[];
     }
+    if (isStatementLost(failure.reason) && tables.pool.stopPreparing()) continue;
+    await patience.waitOrThrow(failure.reason);
   }
 }
 
@@ -115,15 +136,19 @@ async function repeated<T>(
   isolationLevel: IsolationLevel,
   work: Work<T>,
 ): Promise<T> {
+  const begin = beginning(tables, `isolation level ${isolationLevel}`, context);
+  const patience = new Patience(tables, context);
   for (let attempt = 1; ; attempt++) {
-    assertNotAborted(context);
     try {
-      return await withConnection(tables, (connection) =>
-        attemptOnce(new SentTransaction(tables, connection, isolationLevel), work),
+      return await withConnection(patience, (connection) =>
+        attemptOnce(new SentTransaction(tables.db, connection, begin), work),
       );
     } catch (error) {
       if (isStatementLost(error) && tables.pool.stopPreparing()) continue;
-      if (!isRetryable(error)) throw typedFailure(error, tables);
+      if (!isRetryable(error)) {
+        await patience.waitOrThrow(error);
+        continue;
+      }
       if (attempt === MAX_ATTEMPTS) throw new CommitContentionError(attempt, { cause: error });
       await backOff(attempt);
     }
@@ -144,16 +169,14 @@ async function attemptOnce<T>(transaction: SentTransaction, work: Work<T>): Prom
 
 class SentTransaction implements Transaction {
   readonly db: Kysely<DB>;
-  readonly #tables: Tables;
   readonly #connection: Connection;
-  readonly #isolationLevel: IsolationLevel;
+  readonly #begin: WireStatement;
   #state: "new" | "open" | "ended" = "new";
 
-  constructor(tables: Tables, connection: Connection, isolationLevel: IsolationLevel) {
-    this.db = tables.db;
-    this.#tables = tables;
+  constructor(db: Kysely<DB>, connection: Connection, begin: WireStatement) {
+    this.db = db;
     this.#connection = connection;
-    this.#isolationLevel = isolationLevel;
+    this.#begin = begin;
   }
 
   async send<TRows extends readonly unknown[]>(...statements: Statements<TRows>): Promise<RowsOf<TRows>> {
@@ -185,8 +208,7 @@ class SentTransaction implements Transaction {
     { isLast }: { isLast: boolean },
   ): Promise<unknown[][]> {
     const compiled = statements.map((statement) => compile(this.db, statement));
-    const before =
-      this.#state === "new" ? [beginning(this.#tables, `isolation level ${this.#isolationLevel}`)] : [];
+    const before = this.#state === "new" ? [this.#begin] : [];
     this.#state = isLast ? "ended" : "open";
     const outcomes = await this.#connection.send([...before, ...compiled, ...(isLast ? [COMMIT] : [])]);
     const failure = firstFailure(outcomes);
@@ -202,12 +224,16 @@ class SentTransaction implements Transaction {
 const COMMIT: WireStatement = { sql: "commit", parameters: [] };
 const ROLLBACK: WireStatement = { sql: "rollback", parameters: [] };
 
-function beginning({ tenant }: Tables, mode: string): WireStatement {
-  const begin = `start transaction ${mode}`;
-  return {
-    sql: tenant === undefined ? begin : `${begin}; ${tenantSetting(tenant.tenantId)}`,
-    parameters: [],
-  };
+/** Everything that must not stay with the connection, in one message. */
+function beginning({ tenant, timeouts }: Tables, mode: string, context: Context): WireStatement {
+  const { statementMs, lockMs } = timeoutsOf(context, timeouts);
+  const parts = [
+    `start transaction ${mode}`,
+    ...(tenant === undefined ? [] : [tenantSetting(tenant.tenantId)]),
+    ...(statementMs === undefined ? [] : [`set local statement_timeout = ${statementMs}`]),
+    ...(lockMs === undefined ? [] : [`set local lock_timeout = ${lockMs}`]),
+  ];
+  return { sql: parts.join("; "), parameters: [] };
 }
 
 function compile<TRow>(db: Kysely<DB>, statement: Statement<TRow>): WireStatement {
@@ -215,17 +241,68 @@ function compile<TRow>(db: Kysely<DB>, statement: Statement<TRow>): WireStatemen
   return (statement as RawBuilder<TRow>).compile(db);
 }
 
-async function withConnection<T>(tables: Tables, work: (connection: Connection) => Promise<T>): Promise<T> {
-  let connection: Connection;
-  try {
-    connection = await tables.pool.connect();
-  } catch (error) {
-    throw typedFailure(error, tables);
+/** Waits, for a bounded time, for a server that restarts or fails over. */
+class Patience {
+  readonly #tables: Tables;
+  readonly #context: Context;
+  readonly #until: number;
+  #attempt = 0;
+
+  constructor(tables: Tables, context: Context) {
+    this.#tables = tables;
+    this.#context = context;
+    this.#until = performance.now() + timeoutsOf(context, tables.timeouts).reconnectMs;
   }
+
+  async connect(): Promise<Connection> {
+    for (;;) {
+      assertNotAborted(this.#context);
+      try {
+        return await connectAbortably(this.#tables.pool, this.#context);
+      } catch (error) {
+        await this.waitOrThrow(error);
+      }
+    }
+  }
+
+  /** For when nothing has been committed. @throws the typed failure unless the server is away and may come back */
+  async waitOrThrow(error: unknown): Promise<void> {
+    const isAborted = this.#context.abortSignal?.aborted === true;
+    if (isAborted || !isServerAway(error) || performance.now() > this.#until) {
+      throw typedFailure(error, this.#tables);
+    }
+    this.#attempt++;
+    await backOff(this.#attempt);
+  }
+}
+
+async function withConnection<T>(
+  patience: Patience,
+  work: (connection: Connection) => Promise<T>,
+): Promise<T> {
+  const connection = await patience.connect();
   try {
     return await work(connection);
   } finally {
     connection.release();
+  }
+}
+
+/** Those who wait for a connection get it in the order of their calls. */
+async function connectAbortably(pool: GuardedPool, { abortSignal }: Context): Promise<Connection> {
+  if (abortSignal === undefined) return pool.connect();
+  const { promise: aborted, reject } = Promise.withResolvers<never>();
+  const onAbort = () => reject(abortReason(abortSignal));
+  const connecting = pool.connect().then((connection) => {
+    if (!abortSignal.aborted) return connection;
+    connection.release();
+    throw abortReason(abortSignal);
+  });
+  abortSignal.addEventListener("abort", onAbort, { once: true });
+  try {
+    return await Promise.race([connecting, aborted]);
+  } finally {
+    abortSignal.removeEventListener("abort", onAbort);
   }
 }
 
@@ -258,11 +335,6 @@ function firstFailure(outcomes: readonly Outcome[]): PromiseRejectedResult | und
 
 function rowsOf(outcome: Outcome | undefined): unknown[] {
   return outcome?.status === "fulfilled" ? outcome.value.rows : [];
-}
-
-/** Waits longer after each attempt; jitter keeps transactions that failed together from meeting again. */
-export async function backOff(attempt: number): Promise<void> {
-  await sleep(Math.random() * Math.min(MAX_DELAY_MS, FIRST_DELAY_MS * 2 ** attempt));
 }
 
 function abortReason(signal: AbortSignal): unknown {

@@ -1,22 +1,38 @@
 import type { Context } from "../contract/context.ts";
-import { MutationCommittedError, MutationEndedError, PendingMessageError } from "../contract/errors.ts";
+import {
+  MutationCommittedError,
+  MutationEndedError,
+  PendingMessageError,
+  SessionConflictError,
+} from "../contract/errors.ts";
 import type { AgentMessage } from "../contract/message.ts";
 import type { SessionMutation } from "../contract/session.ts";
-import type { Storage } from "../contract/storage.ts";
+import type { StorageTurn } from "../contract/storage.ts";
 import type { CommitResult, Write } from "../contract/write.ts";
 import { StorageReader } from "./reader.ts";
 
 /** One turn on the mutation line of a session. */
 export class StorageMutation extends StorageReader implements SessionMutation {
-  readonly #storage: Storage;
+  readonly #turn: StorageTurn;
   readonly #leaveLine: () => void;
+  #hasConflict = false;
   #commit: Promise<CommitResult> | undefined;
   #ended: Promise<void> | undefined;
 
-  constructor(storage: Storage, leaveLine: () => void) {
-    super(storage);
-    this.#storage = storage;
+  constructor(turn: StorageTurn, leaveLine: () => void) {
+    super(turn);
+    this.#turn = turn;
     this.#leaveLine = leaveLine;
+  }
+
+  /** Its commit rested on what was no longer true. */
+  get hasConflict(): boolean {
+    return this.#hasConflict;
+  }
+
+  async recallTip(branch: string, context: Context): Promise<string | null | undefined> {
+    this.assertUsable();
+    return this.#turn.recallTip(branch, context);
   }
 
   async commit(writes: Write[], context: Context): Promise<CommitResult> {
@@ -33,7 +49,12 @@ export class StorageMutation extends StorageReader implements SessionMutation {
 
   async #commitSettled(writes: Write[], context: Context): Promise<CommitResult> {
     if (Array.isArray(writes) && hasPendingMessage(writes)) throw new PendingMessageError();
-    return this.#storage.commit(writes, context);
+    try {
+      return await this.#turn.commit(writes, context);
+    } catch (error) {
+      this.#hasConflict = error instanceof SessionConflictError;
+      throw error;
+    }
   }
 
   protected override assertUsable(): void {

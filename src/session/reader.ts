@@ -2,15 +2,15 @@ import type { ListElement, ListReadOptions, StoredValue, Value, ValueList } from
 import type { Context } from "../contract/context.ts";
 import type { Entry } from "../contract/entry.ts";
 import type { SessionReader } from "../contract/session.ts";
-import type { Storage, StorageBranchScan } from "../contract/storage.ts";
+import type { StorageBranchScan } from "../contract/storage.ts";
 import type { SessionStats } from "../contract/usage.ts";
 
-/** Reads a storage for as long as its owner may. */
+/** Reads for as long as its owner may. */
 export abstract class StorageReader implements SessionReader {
-  readonly #storage: Storage;
+  readonly #source: SessionReader;
 
-  constructor(storage: Storage) {
-    this.#storage = storage;
+  constructor(source: SessionReader) {
+    this.#source = source;
   }
 
   /** Throws when reading is over. */
@@ -18,22 +18,22 @@ export abstract class StorageReader implements SessionReader {
 
   async getEntries(ids: string[], context: Context): Promise<Map<string, Entry>> {
     this.assertUsable();
-    return this.#storage.getEntries(ids, context);
+    return this.#source.getEntries(ids, context);
   }
 
   async getStats(context: Context): Promise<SessionStats> {
     this.assertUsable();
-    return this.#storage.getStats(context);
+    return this.#source.getStats(context);
   }
 
   async getValue<T>(address: Value<T>, context: Context): Promise<StoredValue<T> | undefined> {
     this.assertUsable();
-    return this.#storage.getValue(address, context);
+    return this.#source.getValue(address, context);
   }
 
   async scanValues<T>(prefix: Value<T>, context: Context): Promise<StoredValue<T>[]> {
     this.assertUsable();
-    return this.#storage.scanValues(prefix, context);
+    return this.#source.scanValues(prefix, context);
   }
 
   async readList<T>(
@@ -42,11 +42,11 @@ export abstract class StorageReader implements SessionReader {
     context: Context,
   ): Promise<ListElement<T>[]> {
     this.assertUsable();
-    return this.#storage.readList(address, options, context);
+    return this.#source.readList(address, options, context);
   }
 
   async scanBranch(query: StorageBranchScan, context: Context): Promise<Entry[]> {
     this.assertUsable();
-    return this.#storage.scanBranch(query, context);
+    return this.#source.scanBranch(query, context);
   }
 }

@@ -21,10 +21,12 @@ import type {
 import type { Storage } from "../contract/storage.ts";
 import { assertText, TEXT_LIMITS } from "../contract/text.ts";
 import { appendList, deleteList, deleteValue, insertEntry, setValue } from "../contract/write.ts";
+import { backOff } from "./back-off.ts";
 import { type BranchNode, limitToOne, StorageBranch } from "./branch.ts";
 import { isPending, StorageMutation } from "./mutation.ts";
 import { MutationLine } from "./mutation-line.ts";
 import { StorageReader } from "./reader.ts";
+import { beginTurn } from "./turn.ts";
 
 /** Time-ordered ids (UUID version 7). */
 export const UUID_V7_IDS: IdGenerator = {
@@ -35,6 +37,21 @@ export interface StorageBackedSessionOptions {
   idGenerator?: IdGenerator;
   /** Runs once, after everything admitted has finished and the storage is closed. */
   onClose?: () => void;
+}
+
+/** Each time another writer has committed, so the session as a whole gets on. */
+const MAX_ATTEMPTS = 100;
+
+async function attemptOnce<T>(
+  mutator: StorageMutation,
+  mutation: (mutator: StorageMutation, context: Context) => T | Promise<T>,
+  context: Context,
+): Promise<T> {
+  try {
+    return await mutation(mutator, context);
+  } finally {
+    await mutator.end(context);
+  }
 }
 
 /** The session contract on top of any {@link Storage}. */
@@ -60,15 +77,33 @@ export class StorageBackedSession<TMetadata extends SessionMetadata = SessionMet
 
   async beginMutation(context: Context): Promise<SessionMutation> {
     this.assertUsable();
-    return new StorageMutation(this.#storage, await this.#line.enter(context));
+    const leave = await this.#line.enter(context);
+    return new StorageMutation(beginTurn(this.#storage), leave);
   }
 
-  async mutate<T>(mutation: SessionMutationCallback<T>, context: Context): Promise<T> {
-    const mutator = await this.beginMutation(context);
+  mutate<T>(mutation: SessionMutationCallback<T>, context: Context): Promise<T> {
+    return this.#mutate(mutation, context);
+  }
+
+  /** Runs the mutation again, with new reads, as long as other writers come in between. */
+  async #mutate<T>(
+    mutation: (mutator: StorageMutation, context: Context) => T | Promise<T>,
+    context: Context,
+  ): Promise<T> {
+    this.assertUsable();
+    const leave = await this.#line.enter(context);
     try {
-      return await mutation(mutator, context);
+      for (let attempt = 1; ; attempt++) {
+        const mutator = new StorageMutation(beginTurn(this.#storage), () => {});
+        const [outcome] = await Promise.allSettled([attemptOnce(mutator, mutation, context)]);
+        if (!mutator.hasConflict || attempt === MAX_ATTEMPTS) {
+          if (outcome.status === "rejected") throw outcome.reason;
+          return outcome.value;
+        }
+        await backOff(attempt);
+      }
     } finally {
-      await mutator.end(context);
+      leave();
     }
   }
 
@@ -176,11 +211,11 @@ export class StorageBackedSession<TMetadata extends SessionMetadata = SessionMet
     this.assertUsable();
     if (node.type === "message" && isPending(node.message)) throw new PendingMessageError();
     const id = this.idGenerator.next();
-    await this.mutate(async (mutator) => {
-      const tip = await mutator.getValue(branchTip(branch), context);
+    await this.#mutate(async (mutator) => {
+      const tip = await mutator.recallTip(branch, context);
       if (tip === undefined) throw new BranchNotFoundError(branch);
       await mutator.commit(
-        [insertEntry({ ...node, id, parentId: tip.value }), setValue(branchTip(branch), id)],
+        [insertEntry({ ...node, id, parentId: tip }), setValue(branchTip(branch), id)],
         context,
       );
     }, context);

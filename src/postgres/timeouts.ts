@@ -1,0 +1,56 @@
+import { type Context, createContextKey, withContextValue } from "../contract/context.ts";
+import { InvalidOptionError } from "../contract/errors.ts";
+
+/** How long operations may take. All in milliseconds. */
+export interface Timeouts {
+  /** One statement in the server; then the call rejects and nothing is written. Default: the server's own. */
+  statementMs?: number;
+  /** Waiting for a lock in the server. Default: the server's own. */
+  lockMs?: number;
+  /** Waiting for a server that restarts or fails over. Default 10,000. */
+  reconnectMs?: number;
+}
+
+const KEY = createContextKey<Timeouts>("timeouts");
+
+/**
+ * A context whose operations have these timeouts instead of the database's.
+ *
+ * @throws InvalidOptionError
+ * @example
+ * await session.findEntries(undefined, withTimeouts({ statementMs: 500 }, context));
+ */
+export function withTimeouts(timeouts: Timeouts, parent: Context): Context {
+  assertTimeouts(timeouts);
+  return withContextValue(KEY, { ...parent.value(KEY), ...timeouts }, parent);
+}
+
+/** Those of the context, else those of the database. */
+export function timeoutsOf(
+  context: Context,
+  defaults: Timeouts,
+): Required<Pick<Timeouts, "reconnectMs">> & Timeouts {
+  return { reconnectMs: 10_000, ...defaults, ...context.value(KEY) };
+}
+
+/** @throws InvalidOptionError */
+export function assertTimeouts(timeouts: Timeouts): void {
+  for (const [option, milliseconds] of Object.entries(timeouts)) {
+    if (!["statementMs", "lockMs", "reconnectMs"].includes(option)) {
+      throw new InvalidOptionError(
+        `timeouts.${option}`,
+        milliseconds,
+        "pass statementMs, lockMs or reconnectMs",
+      );
+    }
+    const minimum = option === "reconnectMs" ? 0 : 1;
+    // The server's settings are 32-bit integers.
+    if (!Number.isInteger(milliseconds) || milliseconds < minimum || milliseconds > 2 ** 31 - 1) {
+      throw new InvalidOptionError(
+        `timeouts.${option}`,
+        milliseconds,
+        `pass whole milliseconds from ${minimum} to 2147483647`,
+      );
+    }
+  }
+}
