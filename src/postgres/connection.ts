@@ -1,6 +1,8 @@
 import { createHash } from "node:crypto";
 import type { PostgresPoolClient, PostgresQueryResult } from "kysely";
 import pg from "pg";
+import { backOff } from "../session/back-off.ts";
+import { isConnectionLoss } from "./failure.ts";
 import { WIRE_TYPES } from "./wire-types.ts";
 
 /** A statement as it is sent. */
@@ -9,7 +11,12 @@ export interface WireStatement {
   readonly parameters: readonly unknown[];
 }
 
-/** A connection as this package and Kysely use it. What arrives is read with {@link WIRE_TYPES}. */
+/**
+ * A connection as this package and Kysely use it. What arrives is read with {@link WIRE_TYPES}.
+ *
+ * Kysely runs migrations and an application's own queries, whose texts may be without number: they are planned each
+ * time. It is not told the connection's `processID` but asks the server, since that of a pooler says nothing there.
+ */
 export interface Connection extends PostgresPoolClient {
   /**
    * Sends all statements at once, without waiting for an answer in between where the driver can do that.
@@ -18,7 +25,10 @@ export interface Connection extends PostgresPoolClient {
   send(statements: readonly WireStatement[]): Promise<PromiseSettledResult<PostgresQueryResult<unknown>>[]>;
   /** This connection is not to be used again after its release. */
   discard(): void;
-  /** Asks the server to give up what runs here. Resolves when no such request can arrive any more. */
+  /**
+   * Asks the server to give up what was sent, until it is answered: a request that comes between two statements, or
+   * while a pooler has no server for us, is ignored. Resolves when no such request can arrive any more.
+   */
   cancel(): Promise<void>;
 }
 
@@ -28,42 +38,66 @@ interface ClientInternals {
   secretKey?: number | null;
   host?: string;
   port?: number;
+  ssl?: boolean | object;
+  sslNegotiation?: string;
   /** Since 8.23. */
   pipeline?: boolean;
 }
 
-/** @param isPrepared whether statements with parameters are to be planned once per connection */
+/** @param isPrepared whether statements with parameters that are sent are to be planned once per connection */
 export function guardConnection(client: pg.PoolClient, isPrepared: () => boolean): Connection {
   const internals = client as pg.PoolClient & ClientInternals;
   const isPipelined = typeof internals.pipeline === "boolean";
   const wasPipelined = internals.pipeline;
   let isDiscarded = false;
-  const query = async (text: string, values: readonly unknown[]) =>
-    (await client.query({
-      text,
-      values,
-      types: WIRE_TYPES,
-      ...(values.length > 0 && isPrepared() ? { name: statementName(text) } : {}),
-    } as pg.QueryConfig)) as unknown as PostgresQueryResult<unknown>;
+  let answered: Promise<unknown> | undefined;
+
+  const execute = async ({ sql, parameters }: WireStatement, { isNamed }: { isNamed: boolean }) => {
+    try {
+      return (await client.query({
+        text: sql,
+        values: parameters,
+        types: WIRE_TYPES,
+        ...(isNamed && parameters.length > 0 ? { name: statementName(sql) } : {}),
+      } as pg.QueryConfig)) as unknown as PostgresQueryResult<unknown>;
+    } catch (error) {
+      // The driver may hear that the connection has ended only after the next one got it.
+      if (isConnectionLoss(error)) isDiscarded = true;
+      throw error;
+    }
+  };
+  const send = async (statements: readonly WireStatement[]) => {
+    const start = (statement: WireStatement) => execute(statement, { isNamed: isPrepared() });
+    if (isPipelined) {
+      internals.pipeline = true;
+      return Promise.allSettled(statements.map(start));
+    }
+    const outcomes = [];
+    for (const statement of statements) outcomes.push(...(await Promise.allSettled([start(statement)])));
+    return outcomes;
+  };
 
   return {
-    ...(typeof internals.processID === "number" ? { processID: internals.processID } : {}),
-    query: query as PostgresPoolClient["query"],
+    query: ((sql: string, parameters: readonly unknown[]) =>
+      execute({ sql, parameters }, { isNamed: false })) as PostgresPoolClient["query"],
     async send(statements) {
-      if (isPipelined) {
-        internals.pipeline = true;
-        return Promise.allSettled(statements.map(({ sql, parameters }) => query(sql, parameters)));
+      const sending = send(statements);
+      answered = sending;
+      try {
+        return await sending;
+      } finally {
+        answered = undefined;
       }
-      const outcomes = [];
-      for (const { sql, parameters } of statements) {
-        outcomes.push(...(await Promise.allSettled([query(sql, parameters)])));
-      }
-      return outcomes;
     },
     discard() {
       isDiscarded = true;
     },
-    cancel: () => requestCancel(internals),
+    async cancel() {
+      for (let attempt = 1; answered !== undefined; attempt++) {
+        await requestCancel(internals);
+        await Promise.race([answered, backOff(attempt)]);
+      }
+    },
     release(destroy?: boolean) {
       // A pool of yours gets its connection back as it was.
       if (isPipelined) internals.pipeline = wasPipelined === true;
@@ -87,21 +121,38 @@ function statementName(text: string): string {
   return name;
 }
 
+const CANCEL_TIMEOUT_MS = 10_000;
+
+/** What `pg` has and its types do not. */
+type BareConnection = pg.Connection & {
+  connect(portOrPath: number | string, host?: string): void;
+  requestSsl(): void;
+  cancel(processID: number, secretKey: number): void;
+};
+
 /**
- * The protocol's own request, on a connection of its own: unlike `pg_cancel_backend` it finds its way through a
- * pooler. The server closes that connection after it has passed the request on.
+ * The protocol's own request, on a connection of its own, encrypted if the other one is: unlike `pg_cancel_backend`
+ * it finds its way through a pooler. The server closes that connection after it has passed the request on.
  */
-function requestCancel({ processID, secretKey, host, port }: ClientInternals): Promise<void> {
+function requestCancel({ processID, secretKey, host, port, ...encryption }: ClientInternals): Promise<void> {
   if (typeof processID !== "number" || typeof secretKey !== "number" || port === undefined)
     return Promise.resolve();
+  const { ssl = false, sslNegotiation = "postgres" } = encryption;
   return new Promise((resolve) => {
-    const connection = new pg.Connection({}) as pg.Connection & {
-      connect(portOrPath: number | string, host?: string): void;
-      cancel(processID: number, secretKey: number): void;
+    const connection = new pg.Connection({ ssl, sslNegotiation } as pg.ConnectionConfig) as BareConnection;
+    const impatience = setTimeout(() => connection.stream.destroy(), CANCEL_TIMEOUT_MS);
+    const request = () => connection.cancel(processID, secretKey);
+    const done = () => {
+      clearTimeout(impatience);
+      resolve();
     };
-    connection.once("connect", () => connection.cancel(processID, secretKey));
-    connection.once("error", () => resolve());
-    connection.once("end", () => resolve());
+    connection.once("connect", () => {
+      if (ssl === false) request();
+      else if (sslNegotiation !== "direct") connection.requestSsl();
+    });
+    connection.once("sslconnect", request);
+    connection.on("error", done);
+    connection.once("end", done);
     if (host?.startsWith("/")) connection.connect(`${host}/.s.PGSQL.${port}`);
     else connection.connect(port, host);
   });

@@ -36,6 +36,18 @@ export class CommitOutcomeUnknownError extends PiSessionError {
   }
 }
 
+/** With `preparedStatements: true`: a statement was not where this connection had prepared it. Nothing was written. */
+export class PreparedStatementLostError extends PiSessionError {
+  readonly code = "prepared_statement_lost";
+
+  constructor(options?: { cause?: unknown }) {
+    super(
+      "A prepared statement was lost, as happens behind a connection pooler that does not keep them, and nothing was written: open the database with `preparedStatements` auto or false, or set `max_prepared_statements` of PgBouncer 1.21 or newer.",
+      options,
+    );
+  }
+}
+
 /** Other commits came first, again and again. */
 export class CommitContentionError extends PiSessionError {
   readonly code = "commit_contention";

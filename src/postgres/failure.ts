@@ -8,6 +8,7 @@ import {
   DatabasePermissionError,
   DatabaseUnreachableError,
   OperationTimeoutError,
+  PreparedStatementLostError,
   type TenantLimit,
   TenantLimitError,
   TenantNotFoundError,
@@ -26,8 +27,12 @@ export function isStatementLost(error: unknown): boolean {
   return code === "26000" || code === "42P05";
 }
 
+/** Names that we, or PgBouncer for us, gave to statements. */
+const STATEMENT_NAME = /\b(pi_[0-9a-f]{24}|PGBOUNCER_\d+)\b/;
+
 /** The server is going down, down, or coming up, or the connection to it broke: it may be back in a moment. */
 export function isServerAway(error: unknown): boolean {
+  if (error instanceof DatabaseUnreachableError) return isServerAway(error.cause);
   const code = codeOf(error);
   return isConnectionLoss(error) || code === "57P03" || code === "ECONNREFUSED" || code === "ENOENT";
 }
@@ -42,12 +47,18 @@ export function isAnswer(error: unknown): boolean {
   return code !== undefined && /^[0-9A-Z]{5}$/.test(code) && !isConnectionLoss(error);
 }
 
-function isConnectionLoss(error: unknown): boolean {
+export function isConnectionLoss(error: unknown): boolean {
   const code = codeOf(error);
   if (code !== undefined) return /^(08|57P0[1245])/.test(code) || BROKEN_SOCKET.has(code);
   return (
     error instanceof Error && /connection (was )?(terminated|closed|ended)|not queryable/i.test(error.message)
   );
+}
+
+/** What kept a connection from being made. A pooler says for all of it what a server says for a broken protocol. */
+export function connectFailure(error: unknown): unknown {
+  if (!codeOf(error)?.startsWith("08")) return error;
+  return new DatabaseUnreachableError(reasonOf(error), { cause: error });
 }
 
 /**
@@ -63,6 +74,9 @@ export function typedFailure(error: unknown, { schema, tenant }: FailedOn): unkn
     return new DatabaseNotMigratedError(schema, options);
   if (/^PS00[123]$/.test(code)) return tenantFailure(error, code, tenant?.slug ?? "");
   if (code === "57014" || code === "55P03") return new OperationTimeoutError(reasonOf(error), options);
+  if (isStatementLost(error) && STATEMENT_NAME.test(reasonOf(error))) {
+    return new PreparedStatementLostError(options);
+  }
   if (code === "42501") return new DatabasePermissionError(reasonOf(error), options);
   if (code.startsWith("54")) return new DatabaseLimitError(reasonOf(error), options);
   if (code === "53300") return new DatabaseUnreachableError(reasonOf(error), options);

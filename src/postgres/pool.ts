@@ -2,6 +2,7 @@ import type { PostgresPool, PostgresPoolClient } from "kysely";
 import pg from "pg";
 import { InvalidOptionError } from "../contract/errors.ts";
 import { type Connection, guardConnection } from "./connection.ts";
+import { connectFailure } from "./failure.ts";
 
 export interface PoolOptions {
   connectionString: string;
@@ -48,7 +49,8 @@ export class GuardedPool implements PostgresPool {
   readonly Client = pg.Client as unknown as NonNullable<PostgresPool["Client"]>;
   readonly #pool: pg.Pool;
   readonly #owned: boolean;
-  #preparedStatements: PreparedStatements;
+  readonly #preparedStatements: PreparedStatements;
+  #isPreparing: boolean;
   readonly #connections = new WeakMap<pg.PoolClient, Connection>();
 
   constructor(
@@ -58,6 +60,7 @@ export class GuardedPool implements PostgresPool {
     this.#pool = pool;
     this.#owned = owned;
     this.#preparedStatements = preparedStatements;
+    this.#isPreparing = preparedStatements !== false;
     pool.on("error", ignoreLostConnection);
     pool.on("acquire", listenForErrors);
   }
@@ -67,10 +70,12 @@ export class GuardedPool implements PostgresPool {
   }
 
   async connect(): Promise<Connection & PostgresPoolClient> {
-    const client = await this.#pool.connect();
+    const client = await this.#pool.connect().catch((error: unknown) => {
+      throw connectFailure(error);
+    });
     const known = this.#connections.get(client);
     if (known !== undefined) return known;
-    const connection = guardConnection(client, () => this.#preparedStatements !== false);
+    const connection = guardConnection(client, () => this.#isPreparing);
     this.#connections.set(client, connection);
     return connection;
   }
@@ -82,8 +87,8 @@ export class GuardedPool implements PostgresPool {
    * @returns whether it is worth trying again, without prepared statements from now on
    */
   stopPreparing(): boolean {
-    if (this.#preparedStatements === true) return false;
-    this.#preparedStatements = false;
+    if (this.#preparedStatements !== "auto") return false;
+    this.#isPreparing = false;
     return true;
   }
 

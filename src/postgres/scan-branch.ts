@@ -60,7 +60,7 @@ function pathOf<TRow extends { known: boolean; entry_id: string | null }>(
  * it left it. `seq` falls towards the root, so stop and cursor are bounds of `seq`. Each run is read by a lateral
  * query in the order of its index, so the planner cannot choose to read the whole session.
  */
-function branchStatement(
+export function branchStatement(
   db: Kysely<DB>,
   { tenantId, sessionId }: SessionKey,
   query: StorageBranchScan,
@@ -81,23 +81,46 @@ function branchStatement(
     withPath(db, { tenantId, sessionId }, query.start)
       .with("stop", (cte) =>
         cte
-          .selectFrom("path")
-          .innerJoinLateral(
-            (eb) =>
-              ofRun(eb)
-                .select("node.seq")
-                .where((node) =>
-                  node.or([
-                    ...(stopAtId === undefined ? [] : [node("node.entry_id", "=", stopAtId)]),
-                    ...(stopAtType === undefined ? [] : [node("node.type", "=", stopAtType)]),
-                  ]),
-                )
-                .orderBy("node.seq", order)
-                .limit(1)
-                .as("node"),
-            (join) => join.onTrue(),
+          .selectFrom((eb) =>
+            eb
+              .selectFrom("path")
+              .innerJoinLateral(
+                (run) =>
+                  ofRun(run)
+                    .select("node.seq")
+                    .where(stopAtType === undefined ? sql<boolean>`false` : isOfType(stopAtType))
+                    .orderBy("node.seq", order)
+                    .limit(1)
+                    .as("node"),
+                (join) => join.onTrue(),
+              )
+              .select("node.seq")
+              .$if(stopAtId !== undefined, (byType) =>
+                byType.unionAll(
+                  eb
+                    .selectFrom((named) =>
+                      named
+                        .selectFrom("entries")
+                        .select(["run", "seq"])
+                        .where("tenant_id", "=", tenantId)
+                        .where("session_id", "=", sessionId)
+                        .where("entry_id", "=", stopAtId as string)
+                        .limit(1)
+                        .as("named"),
+                    )
+                    .innerJoin("path", (join) =>
+                      join.onRef("path.run", "=", "named.run").onRef("named.seq", "<=", "path.upto"),
+                    )
+                    .select("named.seq"),
+                ),
+              )
+              .as("found"),
           )
-          .select((eb) => (isOldestFirst ? eb.fn.min("node.seq") : eb.fn.max("node.seq")).as("seq")),
+          .select(
+            isOldestFirst
+              ? sql<number>`coalesce(min(found.seq), ${sql.lit(Number.MAX_SAFE_INTEGER)})`.as("seq")
+              : sql<number>`coalesce(max(found.seq), 0)`.as("seq"),
+          ),
       )
       .selectFrom(sql<{ one: number }>`(select 1)`.as<"outcome">(sql`outcome(one)`))
       .leftJoin(
@@ -113,7 +136,7 @@ function branchStatement(
                   .$if(cursor !== undefined, (found) =>
                     found.where("node.seq", isOldestFirst ? ">" : "<", seqBound("cursor", cursor?.seq)),
                   )
-                  .$if(type !== undefined, (found) => found.where("node.type", "=", type as string))
+                  .$if(type !== undefined, (found) => found.where(isOfType(type as string)))
                   .$if(customType !== undefined, (found) =>
                     found.where("node.custom_type", "=", customType as string),
                   )
@@ -137,10 +160,21 @@ function branchStatement(
   );
 }
 
+const INDEXED_TYPES: ReadonlySet<string> = new Set(["compaction", "branch_summary", "custom"]);
+
+/**
+ * Types that have an index are part of the text, so that the planner can prove that it serves. Messages have none:
+ * there is one nearby, and those in between are read anyway.
+ */
+function isOfType(type: string) {
+  return sql<boolean>`node.type = ${INDEXED_TYPES.has(type) ? sql.lit(type) : type}`;
+}
+
 interface Path {
   run: number;
   upto: number;
 }
 
-const UP_TO_STOP = sql<boolean>`node.seq <= coalesce((select seq from stop), ${sql.lit(Number.MAX_SAFE_INTEGER)})`;
-const DOWN_TO_STOP = sql<boolean>`node.seq >= coalesce((select seq from stop), 0)`;
+// Not coalesced here: row-level security lets only what cannot leak into an index condition, and that is not on its list.
+const UP_TO_STOP = sql<boolean>`node.seq <= (select seq from stop)`;
+const DOWN_TO_STOP = sql<boolean>`node.seq >= (select seq from stop)`;

@@ -13,6 +13,7 @@ import type {
 import type { SessionStats } from "../contract/usage.ts";
 import { assertWrites, type CommitResult, type UsageRow, type Write } from "../contract/write.ts";
 import { Admission } from "../session/admission.ts";
+import { getChildren } from "./children.ts";
 import { commitSession, type Writer } from "./commit-session.ts";
 import { getEntries, scanEntries } from "./entries.ts";
 import { scanBranch, scanBranchStructure } from "./scan-branch.ts";
@@ -90,6 +91,15 @@ export class PgStorage implements SharedStorage {
 
   scanEntries(query: EntryScan, context: Context): Promise<Entry[]> {
     return this.#admission.run(() => scanEntries(this.#tables, this.#key, query, context));
+  }
+
+  /**
+   * The entries that follow one entry (`null`: the roots), in the order of their `seq`; all of them without a limit.
+   *
+   * @throws InvalidTextError
+   */
+  getChildren(parentId: string | null, options: { limit?: number }, context: Context): Promise<Entry[]> {
+    return this.#admission.run(() => getChildren(this.#tables, this.#key, parentId, options, context));
   }
 
   scanUsage(query: UsageScan, context: Context): Promise<UsageRow[]> {

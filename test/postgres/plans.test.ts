@@ -1,0 +1,144 @@
+import { Kysely } from "kysely";
+import { Pool } from "pg";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { BACKGROUND_CONTEXT as context, type PgStorage, type StorageBranchScan } from "../../src/index.ts";
+import { SchemaDialect } from "../../src/postgres/dialect.ts";
+import { branchStatement } from "../../src/postgres/scan-branch.ts";
+import type { DB } from "../../src/postgres/schema.generated.ts";
+import { tenantOf } from "../../src/postgres/tenant-id.ts";
+import { openTestDatabase, type TestDatabase } from "../support/database.ts";
+
+const ENTRIES = 40_000;
+const FORK_EVERY = 10_000;
+/** Before the last 200 entries. */
+const COMPACTION = ENTRIES - 200;
+
+let at: TestDatabase;
+let storage: PgStorage;
+let application: Pool;
+let kysely: Kysely<DB>;
+
+beforeAll(async () => {
+  at = await openTestDatabase();
+  const repo = await at.database.repo("default");
+  storage = await repo.createStorage({ id: "long" }, context);
+  // A path through a few runs, of which each but the last is also gone on with in another way.
+  await at.admin.query(
+    `insert into "${at.schema}".entries
+       (tenant_id, session_id, entry_id, parent_id, seq, run, timestamp, type, custom_type, role, payload, payload_bytes)
+     select $1::uuid, 'long', 'e' || n, case when n > 1 then 'e' || n - 1 end, n, (n - 1) / $2::int * $2::int + 1, 0,
+       case when n = $4::int then 'compaction' else 'message' end, null, null, '{}'::json, 2
+     from generate_series(1, $3::int) as n
+     union all
+     select $1::uuid, 'long', 'side' || n, 'e' || n, $3::int + n, n - $2::int + 1, 0, 'message', null, null, '{}'::json, 2
+     from generate_series($2::int, $3::int - 1, $2::int) as n`,
+    [tenantOf("default").tenantId, FORK_EVERY, ENTRIES, COMPACTION],
+  );
+  await at.admin.query(`update "${at.schema}".sessions set next_seq = $1 where session_id = 'long'`, [
+    2 * ENTRIES,
+  ]);
+  application = new Pool({ connectionString: at.connectionString, max: 1 });
+  kysely = new Kysely<DB>({ dialect: new SchemaDialect(application as never, at.schema) }).withSchema(
+    at.schema,
+  );
+});
+afterAll(async () => {
+  await application.end();
+  await at[Symbol.asyncDispose]();
+});
+
+interface PlanNode {
+  "Node Type": string;
+  "Relation Name"?: string;
+  "Actual Rows": number;
+  "Actual Loops": number;
+  "Rows Removed by Filter"?: number;
+  "Rows Removed by Index Recheck"?: number;
+  Plans?: PlanNode[];
+}
+
+/** Rows of `entries` that a statement touched in the server, and how it got at them. */
+async function explain(
+  query: StorageBranchScan,
+): Promise<{ touched: number; ways: Set<string>; found: number }> {
+  const key = { tenantId: tenantOf("default").tenantId, sessionId: "long" };
+  const { sql, parameters } = branchStatement(kysely, key, query, { withPayload: true }).compile();
+  const client = await application.connect();
+  try {
+    await client.query(`begin; set local pi_sessions.tenant = '${key.tenantId}'`);
+    const { rows: found } = await client.query(sql, parameters as unknown[]);
+    const { rows } = await client.query(`explain (analyze, format json) ${sql}`, parameters as unknown[]);
+    const nodes = flatten(rows[0]["QUERY PLAN"][0].Plan).filter(
+      (node) => node["Relation Name"] === "entries",
+    );
+    return {
+      touched: nodes.reduce((sum, node) => sum + rowsOf(node), 0),
+      ways: new Set(nodes.map((node) => node["Node Type"])),
+      found: found.filter(({ entry_id }) => entry_id !== null).length,
+    };
+  } finally {
+    await client.query("rollback");
+    client.release();
+  }
+}
+
+function flatten(node: PlanNode): PlanNode[] {
+  return [node, ...(node.Plans ?? []).flatMap(flatten)];
+}
+
+function rowsOf(node: PlanNode): number {
+  const each =
+    node["Actual Rows"] +
+    (node["Rows Removed by Filter"] ?? 0) +
+    (node["Rows Removed by Index Recheck"] ?? 0);
+  return each * node["Actual Loops"];
+}
+
+const start = `e${ENTRIES}`;
+const RUNS = ENTRIES / FORK_EVERY;
+
+const QUERIES: [string, StorageBranchScan, number][] = [
+  ["everything after the last compaction", { start, stopAtType: "compaction" }, 201],
+  ["the last compaction", { start, type: "compaction", limit: 1 }, 1],
+  ["the first page, oldest first", { start, order: "oldestFirst", limit: 50 }, 50],
+  ["the latest 50", { start, limit: 50 }, 50],
+  ["up to a near entry", { start, stopAtId: `e${ENTRIES - 9}` }, 10],
+  ["a page in the middle", { start, cursor: { seq: 25_000 }, limit: 50 }, 50],
+  [
+    "a page in the middle, oldest first",
+    { start, cursor: { seq: 25_000 }, order: "oldestFirst", limit: 50 },
+    50,
+  ],
+  ["up to a type that does not occur, one page", { start, stopAtType: "branch_summary", limit: 50 }, 50],
+  ["to the nearest message", { start, stopAtType: "message" }, 1],
+  ["of a side branch", { start: `side${FORK_EVERY}`, limit: 20 }, 20],
+];
+
+describe.each(["without statistics", "with statistics"])("%s", (state) => {
+  beforeAll(async () => {
+    if (state === "with statistics") await at.admin.query(`analyze "${at.schema}".entries`);
+  });
+
+  test.each(QUERIES)(
+    "%s touches what it returns and a constant per fork point",
+    async (_what, query, count) => {
+      const { touched, ways, found } = await explain(query);
+      expect(found).toBe(count);
+      expect(ways).not.toContain("Seq Scan");
+      // Per run: its head, where it was left, a probe for the stop, and at most one page.
+      const perRun = 4 + (query.limit ?? 0);
+      expect(touched).toBeLessThanOrEqual(count + perRun * RUNS + 10);
+    },
+  );
+});
+
+test("the children of an entry are the one that goes on with its run and those that begin one", async () => {
+  const ids = async (parentId: string | null) =>
+    (await storage.getChildren(parentId, {}, context)).map(({ id }) => id);
+  expect(await ids(null)).toEqual(["e1"]);
+  expect(await ids("e1")).toEqual(["e2"]);
+  expect(await ids(`e${ENTRIES}`)).toEqual([]);
+  expect(await ids(`e${FORK_EVERY}`)).toEqual([`e${FORK_EVERY + 1}`, `side${FORK_EVERY}`]);
+  expect(await ids("nothing")).toEqual([]);
+  expect(await storage.getChildren(`e${FORK_EVERY}`, { limit: 1 }, context)).toHaveLength(1);
+});
