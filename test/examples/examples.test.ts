@@ -35,7 +35,7 @@ test.each(examples)("the example %s runs", async (file) => {
   expect(await run(await readFile(join(ROOT, "examples", file), "utf8"))).not.toBe("");
 });
 
-test.each(["README.md", "docs/programs.md"])("the programs in %s run", async (page) => {
+test.each(["README.md", "docs/programs.md", "docs/tenants.md"])("the programs in %s run", async (page) => {
   const text = await readFile(join(ROOT, page), "utf8");
   const programs = [...text.matchAll(/```ts\n([\s\S]*?)```/g)].map(([, program]) => program ?? "");
   expect(programs.length).toBeGreaterThan(0);
