@@ -1,4 +1,4 @@
-import { type Compilable, type Kysely, sql } from "kysely";
+import { type Compilable, type CompiledQuery, type Kysely, sql } from "kysely";
 import { sessionName } from "../contract/address.ts";
 import {
   DuplicateIdError,
@@ -10,7 +10,7 @@ import { storableText } from "../contract/text.ts";
 import { TenantLimitError, TenantNotFoundError, TenantSuspendedError } from "./errors.ts";
 import type { DB } from "./schema.generated.ts";
 import { headOf, type SessionHead } from "./session-head.ts";
-import { keyColumns, type SessionKey } from "./session-key.ts";
+import type { SessionKey } from "./session-key.ts";
 import { STATS_COLUMNS, statsColumns } from "./session-row.ts";
 import type { Columns, WriteBatch } from "./write-batch.ts";
 
@@ -39,7 +39,7 @@ export type AdvanceOutcome =
   /** The tenant has a limit, and the session has not reserved enough bytes. */
   | { kind: "unreserved" };
 
-type OutcomeRow = ReturnType<typeof advanceStatement> extends Compilable<infer TRow> ? TRow : never;
+type OutcomeRow = ReturnType<typeof buildStatement> extends Compilable<infer TRow> ? TRow : never;
 
 /** @throws DuplicateIdError, MissingParentError, SessionNotFoundError, SessionFencedError, TenantSuspendedError,
  *   TenantLimitError */
@@ -66,27 +66,94 @@ export function advanceOutcome(
   return current.nextSeq === from.nextSeq ? { kind: "unreserved" } : overtaken;
 }
 
+/** The data of one {@link Advance} in the form that the statement's parameters take. */
+interface Input {
+  readonly tenantId: string;
+  readonly sessionId: string;
+  readonly advance: Advance;
+  readonly stats: ReturnType<typeof statsColumns>;
+  readonly ids: readonly string[];
+  readonly replaced: Columns<"namespace" | "key">;
+  readonly preview: string | null;
+  readonly name: string | null | undefined;
+}
+
+/** Stands for a parameter while the statement is compiled. */
+class Slot {
+  readonly read: (input: Input) => unknown;
+
+  constructor(read: (input: Input) => unknown) {
+    this.read = read;
+  }
+}
+
+/** Typed as what it stands for, since the builder only passes it on. */
+function slot<T>(read: (input: Input) => T): T {
+  return new Slot(read) as unknown as T;
+}
+
+const templates = new WeakMap<Kysely<DB>, Map<boolean, CompiledQuery<OutcomeRow>>>();
+
 /**
  * Writes everything and moves the head in one statement, which succeeds only if the session's head is still the
- * expected one. The statement's text is the same for every commit: its parameters are arrays. Its one row is for
- * {@link advanceOutcome}.
+ * expected one. Its one row is for {@link advanceOutcome}. The text is the same for every commit, for its parameters
+ * are arrays, so it is compiled once (twice: with and without the session's name) and then only filled.
  */
-export function advanceStatement(db: Kysely<DB>, key: SessionKey, advance: Advance) {
+export function advanceStatement(
+  db: Kysely<DB>,
+  { tenantId, sessionId }: SessionKey,
+  advance: Advance,
+): Compilable<OutcomeRow> {
   const { batch } = advance;
-  const { entries, usage } = batch;
-  const ids = [...entries.entry_id, ...usage.usage_id];
-  const session = keyColumns(key);
+  const input: Input = {
+    tenantId,
+    sessionId,
+    advance,
+    stats: statsColumns(advance.to.stats),
+    ids: [...batch.entries.entry_id, ...batch.usage.usage_id] as string[],
+    replaced: replacedValues(batch),
+    preview: firstPreview(batch),
+    name: newName(batch),
+  };
+  const template = templateOf(db, input.name !== undefined);
+  const parameters = template.parameters.map((parameter) =>
+    parameter instanceof Slot ? parameter.read(input) : parameter,
+  );
+  return { compile: () => ({ ...template, parameters }) };
+}
+
+function templateOf(db: Kysely<DB>, setsName: boolean): CompiledQuery<OutcomeRow> {
+  let known = templates.get(db);
+  if (known === undefined) {
+    known = new Map();
+    templates.set(db, known);
+  }
+  let template = known.get(setsName);
+  if (template === undefined) {
+    template = buildStatement(db, setsName).compile() as CompiledQuery<OutcomeRow>;
+    known.set(setsName, template);
+  }
+  return template;
+}
+
+function buildStatement(db: Kysely<DB>, setsName: boolean) {
+  const session = {
+    tenant_id: slot(({ tenantId }) => tenantId),
+    session_id: slot(({ sessionId }) => sessionId),
+  };
+  const { tenant_id, session_id } = session;
   const isApplied = sql<boolean>`exists (select from applied)`;
-  const tenantId = sql<string>`${key.tenantId}::uuid`.as("tenant_id");
-  const sessionId = sql<string>`${key.sessionId}::text`.as("session_id");
-  const storedBytes = sql<number>`stored_bytes + ${batch.bytes}::bigint - (select bytes from released)`;
+  const tenantId = sql<string>`${tenant_id}::uuid`.as("tenant_id");
+  const sessionId = sql<string>`${session_id}::text`.as("session_id");
+  const bytes = slot(({ advance }) => advance.batch.bytes);
+  const storedBytes = sql<number>`stored_bytes + ${bytes}::bigint - (select bytes from released)`;
 
   return (
     db
       // Ids are unique among entries and usage rows together, which no index can say.
       .with("taken", (cte) =>
         cte
-          .selectFrom(sql<{ id: string }>`unnest(${ids}::text[])`.as<"new">(sql`new(id)`))
+          .selectFrom(sql<{ id: string }>`unnest(${slot(({ ids }) => ids)}::text[])`.as<"new">(sql`new(id)`))
           .select("new.id")
           .where((eb) =>
             eb.or([
@@ -115,7 +182,11 @@ export function advanceStatement(db: Kysely<DB>, key: SessionKey, advance: Advan
       .with("parent", (cte) =>
         cte
           .selectFrom(
-            sql<{ id: string }>`unnest(${batch.outsideParents}::text[])`.as<"wanted">(sql`wanted(id)`),
+            sql<{
+              id: string;
+            }>`unnest(${slot(({ advance }) => advance.batch.outsideParents)}::text[])`.as<"wanted">(
+              sql`wanted(id)`,
+            ),
           )
           .leftJoinLateral(
             (eb) =>
@@ -151,7 +222,7 @@ export function advanceStatement(db: Kysely<DB>, key: SessionKey, advance: Advan
         cte
           .selectFrom((eb) =>
             eb
-              .selectFrom(rowsOf("d", replacedValues(batch), ADDRESS_TYPES))
+              .selectFrom(rowsOf("d", ({ replaced }) => replaced, ADDRESS_TYPES))
               .innerJoinLateral(
                 (value) =>
                   value
@@ -168,7 +239,7 @@ export function advanceStatement(db: Kysely<DB>, key: SessionKey, advance: Advan
               .select("old.bytes")
               .unionAll(
                 eb
-                  .selectFrom(rowsOf("d", batch.deleteLists, ADDRESS_TYPES))
+                  .selectFrom(rowsOf("d", ({ advance }) => advance.batch.deleteLists, ADDRESS_TYPES))
                   .innerJoinLateral(
                     (list) =>
                       list
@@ -197,26 +268,36 @@ export function advanceStatement(db: Kysely<DB>, key: SessionKey, advance: Advan
         cte
           .updateTable("sessions")
           .set({
-            last_commit: advance.commitId,
+            last_commit: slot(({ advance }) => advance.commitId),
             stored_bytes: storedBytes,
-            next_seq: advance.to.nextSeq,
-            modified_at: advance.modifiedAt,
-            ...statsColumns(advance.to.stats),
-            ...nameColumn(batch),
-            first_message: sql`coalesce(first_message, ${firstPreview(batch)})`,
+            next_seq: slot(({ advance }) => advance.to.nextSeq),
+            modified_at: slot(({ advance }) => advance.modifiedAt),
+            ...Object.fromEntries(
+              STATS_COLUMNS.map((column) => [column, slot(({ stats }) => stats[column])]),
+            ),
+            ...(setsName ? { name: slot(({ name }) => name ?? null) } : {}),
+            first_message: sql`coalesce(first_message, ${slot(({ preview }) => preview)})`,
           })
           .where("tenant_id", "=", session.tenant_id)
           .where("session_id", "=", session.session_id)
-          .where("next_seq", "=", advance.from.nextSeq)
-          .where("writer_epoch", "=", advance.writerEpoch)
+          .where(
+            "next_seq",
+            "=",
+            slot(({ advance }) => advance.from.nextSeq),
+          )
+          .where(
+            "writer_epoch",
+            "=",
+            slot(({ advance }) => advance.writerEpoch),
+          )
           .where(sql<boolean>`not exists (select from taken)`)
           .where(sql<boolean>`not exists (select from parent where run is null)`)
           .where(
             sql<boolean>`exists (
               select from tenant as t
               where t.suspended_at is null
-                and (t.max_entry_bytes is null or ${batch.largestEntryBytes}::bigint <= t.max_entry_bytes)
-                and (t.max_stored_bytes is null or ${advance.isChargedLater === true}::boolean
+                and (t.max_entry_bytes is null or ${slot(({ advance }) => advance.batch.largestEntryBytes)}::bigint <= t.max_entry_bytes)
+                and (t.max_stored_bytes is null or ${slot(({ advance }) => advance.isChargedLater === true)}::boolean
                      or ${storedBytes} <= greatest(stored_bytes, reserved_bytes)))`,
           )
           .returning("next_seq"),
@@ -243,7 +324,7 @@ export function advanceStatement(db: Kysely<DB>, key: SessionKey, advance: Advan
           ])
           .expression((eb) =>
             eb
-              .selectFrom(rowsOf("e", entries, ENTRY_TYPES))
+              .selectFrom(rowsOf("e", ({ advance }) => advance.batch.entries, ENTRY_TYPES))
               .leftJoin("parent", (join) =>
                 join.onRef("parent.id", "=", "e.joins").on("parent.has_child", "=", false),
               )
@@ -263,7 +344,7 @@ export function advanceStatement(db: Kysely<DB>, key: SessionKey, advance: Advan
           .columns(["tenant_id", "session_id", ...columnNames(USAGE_TYPES)])
           .expression((eb) =>
             eb
-              .selectFrom(rowsOf("u", usage, USAGE_TYPES))
+              .selectFrom(rowsOf("u", ({ advance }) => advance.batch.usage, USAGE_TYPES))
               .select([tenantId, sessionId])
               .select(columnNames(USAGE_TYPES).map((column) => `u.${column}` as const))
               .where(isApplied),
@@ -272,7 +353,7 @@ export function advanceStatement(db: Kysely<DB>, key: SessionKey, advance: Advan
       .with("deleted_values", (cte) =>
         cte
           .deleteFrom("scalar_values as v")
-          .using(rowsOf("d", batch.deleteValues, ADDRESS_TYPES))
+          .using(rowsOf("d", ({ advance }) => advance.batch.deleteValues, ADDRESS_TYPES))
           .where("v.tenant_id", "=", session.tenant_id)
           .where("v.session_id", "=", session.session_id)
           .whereRef("v.namespace", "=", "d.namespace")
@@ -285,7 +366,7 @@ export function advanceStatement(db: Kysely<DB>, key: SessionKey, advance: Advan
           .columns(["tenant_id", "session_id", "namespace", "key", "seq", "value"])
           .expression((eb) =>
             eb
-              .selectFrom(rowsOf("v", batch.setValues, VALUE_TYPES))
+              .selectFrom(rowsOf("v", ({ advance }) => advance.batch.setValues, VALUE_TYPES))
               .select([tenantId, sessionId, "v.namespace", "v.key", "v.seq", "v.value"])
               .where(isApplied),
           )
@@ -299,7 +380,7 @@ export function advanceStatement(db: Kysely<DB>, key: SessionKey, advance: Advan
       .with("deleted_lists", (cte) =>
         cte
           .deleteFrom("list_values as l")
-          .using(rowsOf("d", batch.deleteLists, ADDRESS_TYPES))
+          .using(rowsOf("d", ({ advance }) => advance.batch.deleteLists, ADDRESS_TYPES))
           .where("l.tenant_id", "=", session.tenant_id)
           .where("l.session_id", "=", session.session_id)
           .whereRef("l.namespace", "=", "d.namespace")
@@ -312,7 +393,7 @@ export function advanceStatement(db: Kysely<DB>, key: SessionKey, advance: Advan
           .columns(["tenant_id", "session_id", "namespace", "key", "seq", "value"])
           .expression((eb) =>
             eb
-              .selectFrom(rowsOf("l", batch.appendLists, VALUE_TYPES))
+              .selectFrom(rowsOf("l", ({ advance }) => advance.batch.appendLists, VALUE_TYPES))
               .select([tenantId, sessionId, "l.namespace", "l.key", "l.seq", "l.value"])
               .where(isApplied),
           ),
@@ -389,11 +470,13 @@ type Row<TTypes extends Record<string, SqlType>> = {
 /** Parallel arrays as a table: `unnest($1::text[], …) as alias(column, …)`. */
 function rowsOf<TAlias extends string, TTypes extends Record<string, SqlType>>(
   alias: TAlias,
-  columns: Columns<Extract<keyof TTypes, string>>,
+  columns: (input: Input) => Columns<Extract<keyof TTypes, string>>,
   types: TTypes,
 ) {
   const names = columnNames(types);
-  const arrays = names.map((name) => sql`${columns[name]}::${sql.raw(`${types[name]}[]`)}`);
+  const arrays = names.map(
+    (name) => sql`${slot((input) => columns(input)[name])}::${sql.raw(`${types[name]}[]`)}`,
+  );
   const aliased = sql`${sql.ref(alias)}(${sql.join(names.map((name) => sql.ref(name)))})`;
   return sql<Row<TTypes>>`unnest(${sql.join(arrays)})`.as<TAlias>(aliased);
 }
@@ -402,17 +485,19 @@ function columnNames<TTypes extends Record<string, SqlType>>(types: TTypes) {
   return Object.keys(types) as Extract<keyof TTypes, string>[];
 }
 
-/** The listing shows the session's name in a form that `text` can hold. */
-function nameColumn({ setValues, deleteValues }: WriteBatch): { name?: string | null } {
+/**
+ * The listing shows the session's name in a form that `text` can hold. `undefined`: this commit does not change it.
+ */
+function newName({ setValues, deleteValues }: WriteBatch): string | null | undefined {
   const isName = (columns: Columns<"namespace" | "key">) =>
     columns.namespace.findIndex(
       (namespace, row) => namespace === sessionName.namespace && columns.key[row] === sessionName.key,
     );
-  if (isName(deleteValues) !== -1) return { name: null };
+  if (isName(deleteValues) !== -1) return null;
   const row = isName(setValues);
-  if (row === -1) return {};
+  if (row === -1) return undefined;
   const name: unknown = JSON.parse(setValues.value[row] as string);
-  return { name: typeof name === "string" ? storableText(name) : null };
+  return typeof name === "string" ? storableText(name) : null;
 }
 
 /** Where there may be a value that this commit overwrites or deletes. */

@@ -229,6 +229,9 @@ function beginning({ tenant, timeouts }: Tables, mode: string, context: Context)
   const { statementMs, lockMs } = timeoutsOf(context, timeouts);
   const parts = [
     `start transaction ${mode}`,
+    // Statements are written to be good for all parameters. The planner would plan the commit anew each time, since
+    // it takes the arrays for longer than they are: 2 ms of planning for 0.4 ms of execution.
+    "set local plan_cache_mode = force_generic_plan",
     ...(tenant === undefined ? [] : [tenantSetting(tenant.tenantId)]),
     ...(statementMs === undefined ? [] : [`set local statement_timeout = ${statementMs}`]),
     ...(lockMs === undefined ? [] : [`set local lock_timeout = ${lockMs}`]),

@@ -190,7 +190,8 @@ test("structure scans read no payload", async () => {
   await at.admin.query(`
     create role ${role} login password 'reader';
     grant usage on schema "${at.schema}" to ${role};
-    grant select on "${at.schema}".kysely_migration, "${at.schema}".tenants, "${at.schema}".sessions to ${role};
+    grant select on "${at.schema}".kysely_migration, "${at.schema}".tenants, "${at.schema}".sessions,
+      "${at.schema}".scalar_values to ${role};
     grant select (tenant_id, session_id, entry_id, parent_id, seq, run, timestamp, type, custom_type)
       on "${at.schema}".entries to ${role}`);
   await storage.close(context);
