@@ -1,4 +1,4 @@
-import type { Kysely } from "kysely";
+import type { Expression, Kysely } from "kysely";
 import type { DB } from "./schema.generated.ts";
 import type { SessionKey } from "./session-key.ts";
 
@@ -6,7 +6,11 @@ import type { SessionKey } from "./session-key.ts";
  * Adds the CTE `path`: of each run between an entry and its root, everything up to `upto`. It takes one step
  * per run, that is per fork point, however many entries a run has.
  */
-export function withPath(db: Kysely<DB>, { tenantId, sessionId }: SessionKey, startId: string) {
+export function withPath(
+  db: Kysely<DB>,
+  { tenantId, sessionId }: SessionKey,
+  startId: string | Expression<string | null>,
+) {
   return db.withRecursive("path(run, upto)", (cte) =>
     cte
       .selectFrom("entries as start")

@@ -103,6 +103,15 @@ function tenantFailure(error: unknown, code: string, slug: string): unknown {
   return new TenantLimitError(slug, limit as TenantLimit, Number(maximum));
 }
 
+/** Raised by `refuse_fork` of sql/0006_forks.sql. */
+export function isRefusedFork(error: unknown): boolean {
+  return codeOf(error) === "PS010";
+}
+
+export function detailOf(error: unknown): string {
+  return String((error as { detail?: unknown }).detail);
+}
+
 /** A row with the same primary key is there already. */
 export function isTaken(error: unknown, table: string): boolean {
   return codeOf(error) === "23505" && (error as { constraint?: unknown }).constraint === `${table}_pkey`;
