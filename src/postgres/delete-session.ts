@@ -4,7 +4,7 @@ import { SessionNotFoundError } from "../contract/errors.ts";
 import type { SessionKey } from "./session-key.ts";
 import { isSession } from "./session-row.ts";
 import { assertWritable } from "./tenant-limits.ts";
-import { readCommitted, type Tables } from "./transaction.ts";
+import { readCommitted, type Tables, type Transaction } from "./transaction.ts";
 
 /**
  * Removes a session and, by cascade, all that belongs to it. Its forks stay.
@@ -12,7 +12,7 @@ import { readCommitted, type Tables } from "./transaction.ts";
  * @throws SessionNotFoundError, TenantSuspendedError
  */
 export async function deleteSession(tables: Tables, key: SessionKey, context: Context): Promise<void> {
-  const [, [deleted]] = await readCommitted(tables, context, (trx) =>
+  const work = (trx: Transaction) =>
     trx.commitWith(
       assertWritable(tables),
       trx.db
@@ -31,7 +31,8 @@ export async function deleteSession(tables: Tables, key: SessionKey, context: Co
         )
         .selectFrom("deleted")
         .select("bytes"),
-    ),
-  );
+    );
+  // The cascades: how many rows a session has differs too much for one plan.
+  const [, [deleted]] = await readCommitted(tables, context, work, { plans: "custom" });
   if (deleted === undefined) throw new SessionNotFoundError(key.sessionId);
 }
