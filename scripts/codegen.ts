@@ -57,7 +57,7 @@ async function introspect(connectionString: string, directory: string): Promise<
     `--default-schema=${SCHEMA}`,
     `--include-pattern=${SCHEMA}.*`,
     `--exclude-pattern=${SCHEMA}.kysely_*`,
-    `--type-mapping=${JSON.stringify({ json: "string", int8: "number", numeric: "string" })}`,
+    `--type-mapping=${JSON.stringify({ json: "string", jsonb: "string", int8: "number", numeric: "string" })}`,
     `--out-file=${outFile}`,
   ]);
   return (await readFile(outFile, "utf8")).replace(/^\/\*\*[\s\S]*?\*\/\s*/, "");

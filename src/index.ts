@@ -79,14 +79,17 @@ export type { DeletedRows } from "./postgres/delete-tenant.ts";
 export * from "./postgres/errors.ts";
 export type { ArchiveRecord, ImportStream, SessionImporter } from "./postgres/import-session.ts";
 export type { IsolationCheck } from "./postgres/isolation.ts";
-export type { PgSessionListOptions, SessionSummary } from "./postgres/list-sessions.ts";
+export type { Lineage } from "./postgres/lineage.ts";
+export type { PgSessionListOptions } from "./postgres/list-sessions.ts";
 export type { MigrationStatus } from "./postgres/migrations.ts";
 export type { OpenOptions } from "./postgres/open-session.ts";
+export type { PageOptions, PageSort, SessionPage } from "./postgres/page-sessions.ts";
 export type { PreparedStatements } from "./postgres/pool.ts";
 export { type PgSession, type PgSessionCreateOptions, PgSessionRepo } from "./postgres/repo.ts";
 export type { MigrationRoles } from "./postgres/roles.ts";
 export type { DB } from "./postgres/schema.generated.ts";
 export type { PgSessionMetadata } from "./postgres/session-row.ts";
+export type { SessionSummary } from "./postgres/session-summary.ts";
 export type { TenantLimits } from "./postgres/set-limits.ts";
 export { PgStorage } from "./postgres/storage.ts";
 export type {
@@ -98,5 +101,6 @@ export type {
 } from "./postgres/tenants.ts";
 export { type Timeouts, withTimeouts } from "./postgres/timeouts.ts";
 export type { ModelUsage } from "./postgres/usage-by-model.ts";
+export type { Finding, VerifyCheck, VerifyOptions, VerifyReport } from "./postgres/verify.ts";
 export { buildSessionContext, type SessionContextOptions } from "./session/model-context.ts";
 export { StorageBackedSession, type StorageBackedSessionOptions } from "./session/session.ts";

@@ -5,8 +5,8 @@ grant usage on schema {schema} to {role};
 revoke all on all tables in schema {schema} from {role};
 grant select on all tables in schema {schema} to {role};
 grant insert on {schema}.sessions, {schema}.entries, {schema}.scalar_values, {schema}.list_values,
-  {schema}.usage_ledger, {schema}.archives to {role};
+  {schema}.usage_ledger, {schema}.archives, {schema}.session_terms to {role};
 grant insert (tenant_id, slug, name, settings) on {schema}.tenants to {role};
 grant update (name) on {schema}.tenants to {role}; -- also what locking the tenant's row takes
 grant update on {schema}.sessions, {schema}.scalar_values, {schema}.tenant_storage to {role};
-grant delete on {schema}.sessions, {schema}.scalar_values, {schema}.list_values to {role};
+grant delete on {schema}.sessions, {schema}.scalar_values, {schema}.list_values, {schema}.session_terms to {role};

@@ -1,5 +1,5 @@
 import type { Command } from "commander";
-import type { SessionSummary } from "../postgres/list-sessions.ts";
+import type { SessionSummary } from "../postgres/session-summary.ts";
 import { type ConnectionOptions, withRepo } from "./connection.ts";
 import { context } from "./interruption.ts";
 import {

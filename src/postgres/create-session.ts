@@ -1,12 +1,14 @@
-import type { Kysely } from "kysely";
+import { type Kysely, sql } from "kysely";
 import type { Context } from "../contract/context.ts";
 import { SessionExistsError } from "../contract/errors.ts";
+import type { ReadonlyJsonObject } from "../contract/json.ts";
 import { STORAGE_VERSION } from "../contract/storage.ts";
 import { assertSessionId, assertText, TEXT_LIMITS } from "../contract/text.ts";
 import { isTaken } from "./failure.ts";
 import type { DB } from "./schema.generated.ts";
 import { newHead } from "./session-head.ts";
 import { keyColumns, type SessionKey } from "./session-key.ts";
+import { metadataText, termsOf } from "./session-metadata.ts";
 import {
   METADATA_COLUMNS,
   type MetadataRow,
@@ -24,6 +26,8 @@ export interface NewSession {
   cwd?: string;
   parentSessionId?: string;
   legacyParentSessionPath?: string;
+  /** Up to 16 KB of JSON. */
+  metadata?: ReadonlyJsonObject;
 }
 
 /**
@@ -58,28 +62,55 @@ export async function addSession(
   }
 }
 
-/** Inserts the row of a session without any write. */
+/** Inserts the row of a session without any write, and what it is found by. */
 export function insertSession(db: Kysely<DB>, key: SessionKey, session: NewSession) {
   const head = newHead();
+  const { metadata = {} } = session;
   return db
-    .insertInto("sessions")
-    .values({
-      ...keyColumns(key),
-      storage_version: STORAGE_VERSION,
-      created_at: session.createdAt,
-      modified_at: session.createdAt,
-      cwd: session.cwd ?? null,
-      parent_session_id: session.parentSessionId ?? null,
-      legacy_parent_path: session.legacyParentSessionPath ?? null,
-      next_seq: head.nextSeq,
-      ...statsColumns(head.stats),
-    })
-    .returning(METADATA_COLUMNS);
+    .with("created", (cte) =>
+      cte
+        .insertInto("sessions")
+        .values({
+          ...keyColumns(key),
+          storage_version: STORAGE_VERSION,
+          created_at: session.createdAt,
+          modified_at: session.createdAt,
+          cwd: session.cwd ?? null,
+          parent_session_id: session.parentSessionId ?? null,
+          legacy_parent_path: session.legacyParentSessionPath ?? null,
+          next_seq: head.nextSeq,
+          ...statsColumns(head.stats),
+          metadata: metadataText(metadata),
+        })
+        .returning(METADATA_COLUMNS),
+    )
+    .with("terms", (cte) =>
+      cte
+        .insertInto("session_terms")
+        .columns(["tenant_id", "session_id", "created_at", "term"])
+        .expression((eb) =>
+          eb
+            .selectFrom([
+              "created",
+              sql<{ term: number }>`unnest(${termsOf(metadata)}::bigint[])`.as<"new">(sql`new(term)`),
+            ])
+            .select([
+              sql<string>`${key.tenantId}::uuid`.as("tenant_id"),
+              "created.session_id",
+              "created.created_at",
+              "new.term",
+            ]),
+        ),
+    )
+    .selectFrom("created")
+    .select(METADATA_COLUMNS);
 }
 
-/** @throws InvalidTextError */
-export function assertNewSession({ id, parentSessionId, cwd, legacyParentSessionPath }: NewSession): void {
+/** @throws InvalidTextError, InvalidOptionError */
+export function assertNewSession(session: NewSession): void {
+  const { id, parentSessionId, cwd, legacyParentSessionPath, metadata } = session;
   assertSessionId("session id", id);
+  if (metadata !== undefined) metadataText(metadata);
   if (parentSessionId !== undefined) assertSessionId("parent session id", parentSessionId);
   if (cwd !== undefined) assertText("working directory", cwd, { maxBytes: TEXT_LIMITS.cwd, empty: true });
   if (legacyParentSessionPath !== undefined) {

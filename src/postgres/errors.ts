@@ -214,6 +214,15 @@ export class OperationTimeoutError extends PiSessionError {
   }
 }
 
+/** A cursor does not fit the page that it was handed to. */
+export class InvalidCursorError extends PiSessionError {
+  readonly code = "invalid_cursor";
+
+  constructor(problem: string) {
+    super(`The cursor ${problem}: pass \`next\` of the page before, with the same options, or start anew.`);
+  }
+}
+
 /** A suspended tenant can be read, and not written. */
 export class TenantSuspendedError extends PiSessionError {
   readonly code = "tenant_suspended";

@@ -7,6 +7,7 @@ import {
   SessionExistsError,
   SessionNotFoundError,
 } from "../contract/errors.ts";
+import type { ReadonlyJsonObject } from "../contract/json.ts";
 import type { ForkOptions } from "../contract/session.ts";
 import { assertEntryId, isStorable } from "../contract/text.ts";
 import { emptyUsage } from "../contract/usage.ts";
@@ -52,6 +53,8 @@ export async function forkSession(
         createdAt,
         parentSessionId: source.sessionId,
         ...(origin.cwd === null ? {} : { cwd: origin.cwd }),
+        // So that whoever finds the source finds its forks.
+        metadata: JSON.parse(origin.metadata) as ReadonlyJsonObject,
       };
       assertNewSession(session);
       const sent = await trx.commitWith<unknown[]>(
@@ -92,13 +95,17 @@ interface Origin {
   next_seq: number;
   cwd: string | null;
   name: string | null;
+  metadata: string;
   /** JSON texts of the branch's values by namespace. */
   branch: ReadonlyMap<string, string>;
 }
 
 /** @throws SessionNotFoundError, ForkError */
 async function readOrigin(trx: Transaction, source: SessionKey, options: ForkOptions): Promise<Origin> {
-  const row = trx.db.selectFrom("sessions").select(["next_seq", "cwd", "name"]).where(isSession(source));
+  const row = trx.db
+    .selectFrom("sessions")
+    .select(["next_seq", "cwd", "name", "metadata"])
+    .where(isSession(source));
   const branch = trx.db
     .selectFrom("scalar_values")
     .select(["namespace", sql<string>`value::text`.as("value")])

@@ -2,15 +2,10 @@ import type { Kysely } from "kysely";
 import type { Context } from "../contract/context.ts";
 import { InvalidOptionError } from "../contract/errors.ts";
 import { assertText, TEXT_LIMITS } from "../contract/text.ts";
-import type { SessionStats } from "../contract/usage.ts";
+import { shortened } from "./page-sessions.ts";
 import type { DB } from "./schema.generated.ts";
-import {
-  METADATA_COLUMNS,
-  metadataOf,
-  type PgSessionMetadata,
-  STATS_COLUMNS,
-  statsOf,
-} from "./session-row.ts";
+import { METADATA_COLUMNS, metadataOf, type PgSessionMetadata } from "./session-row.ts";
+import { mainTip, type SessionSummary, SUMMARY_COLUMNS, summaryOf } from "./session-summary.ts";
 import { read, type Tables } from "./transaction.ts";
 import { endOfPrefix } from "./values.ts";
 
@@ -21,18 +16,6 @@ export interface PgSessionListOptions {
   idPrefix?: string;
   /** At most so many; all without it. */
   limit?: number;
-}
-
-/** What a person picks a session by. */
-export interface SessionSummary {
-  metadata: PgSessionMetadata;
-  /** Characters that text columns cannot hold are replaced. */
-  name: string | undefined;
-  /** The start of it, on one line. */
-  firstMessage: string | undefined;
-  /** Milliseconds since the epoch. */
-  modifiedAt: number;
-  stats: SessionStats;
 }
 
 /** Newest first; sessions created at the same time by id. */
@@ -58,21 +41,18 @@ export async function summarizeSessions(
 ): Promise<SessionSummary[]> {
   assertListOptions(options);
   const rows = await read(tables, context, (db) =>
-    sessionsOf(db, tenantId, options).select([
-      ...METADATA_COLUMNS,
-      ...STATS_COLUMNS,
-      "name",
-      "first_message",
-      "modified_at",
-    ]),
+    db
+      .selectFrom(
+        sessionsOf(db, tenantId, options)
+          .select(["tenant_id", ...SUMMARY_COLUMNS])
+          .as("s"),
+      )
+      .select(SUMMARY_COLUMNS.map((column) => `s.${column}` as const))
+      .select(mainTip(db, "s"))
+      .orderBy("s.created_at", "desc")
+      .orderBy("s.session_id"),
   );
-  return rows.map((row) => ({
-    metadata: metadataOf(row),
-    name: row.name ?? undefined,
-    firstMessage: row.first_message ?? undefined,
-    modifiedAt: row.modified_at,
-    stats: statsOf(row),
-  }));
+  return rows.map(summaryOf);
 }
 
 function sessionsOf(db: Kysely<DB>, tenantId: string, { cwd, idPrefix, limit }: PgSessionListOptions) {
@@ -80,7 +60,9 @@ function sessionsOf(db: Kysely<DB>, tenantId: string, { cwd, idPrefix, limit }: 
   return db
     .selectFrom("sessions")
     .where("tenant_id", "=", tenantId)
-    .$if(cwd !== undefined, (sessions) => sessions.where("cwd", "=", cwd as string))
+    .$if(cwd !== undefined, (sessions) =>
+      sessions.where("cwd_key", "=", shortened(cwd as string)).where("cwd", "=", cwd as string),
+    )
     .$if(idPrefix !== undefined, (sessions) => sessions.where("session_id", ">=", idPrefix as string))
     .$if(end !== undefined, (sessions) => sessions.where("session_id", "<", end as string))
     .orderBy("created_at", "desc")

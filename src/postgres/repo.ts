@@ -1,5 +1,6 @@
 import type { Context } from "../contract/context.ts";
 import { SessionExistsError, SessionOpenError } from "../contract/errors.ts";
+import type { ReadonlyJsonObject } from "../contract/json.ts";
 import type { ForkOptions, SessionCreateOptions, SessionRepo } from "../contract/session.ts";
 import { assertSessionId } from "../contract/text.ts";
 import { Admission } from "../session/admission.ts";
@@ -9,24 +10,26 @@ import { deleteSession } from "./delete-session.ts";
 import { DatabaseClosedError } from "./errors.ts";
 import { forkSession } from "./fork-session.ts";
 import { PgSessionImporter, type SessionImporter } from "./import-session.ts";
-import {
-  listSessions,
-  type PgSessionListOptions,
-  type SessionSummary,
-  summarizeSessions,
-} from "./list-sessions.ts";
+import { type Lineage, readLineage } from "./lineage.ts";
+import { listSessions, type PgSessionListOptions, summarizeSessions } from "./list-sessions.ts";
 import { type OpenOptions, openSession } from "./open-session.ts";
 import type { OpenSessions } from "./open-sessions.ts";
+import { type PageOptions, pageSessions, type SessionPage } from "./page-sessions.ts";
 import { newHead, type SessionHead } from "./session-head.ts";
 import type { SessionKey } from "./session-key.ts";
 import type { PgSessionMetadata } from "./session-row.ts";
+import type { SessionSummary } from "./session-summary.ts";
+import { setMetadata } from "./set-metadata.ts";
 import { PgStorage } from "./storage.ts";
 import type { Tables } from "./transaction.ts";
 import { type ModelUsage, usageByModel } from "./usage-by-model.ts";
+import { type VerifyOptions, type VerifyReport, verify } from "./verify.ts";
 
 export interface PgSessionCreateOptions extends SessionCreateOptions {
   /** Working directory of the agent, for listing. */
   cwd?: string;
+  /** The application's own, by which {@link PgSessionRepo.page} finds the session; up to 16 KB of JSON. */
+  metadata?: ReadonlyJsonObject;
 }
 
 /** `void` lets a repository stand where a plain `SessionRepo` is asked for, whose `list` takes no options. */
@@ -129,6 +132,36 @@ export class PgSessionRepo implements SessionRepo<PgSessionMetadata, PgSessionCr
     return this.#admit(() => summarizeSessions(this.#tables, this.#tenantId, options ?? {}, context));
   }
 
+  /**
+   * A page of the tenant's sessions, sorted and filtered, in one round trip however many there are. Sessions that are
+   * created or deleted meanwhile move no others from one page to another.
+   *
+   * @throws InvalidOptionError, InvalidTextError, InvalidCursorError
+   * @example
+   * const { sessions, next } = await repo.page({ sort: "modified", metadata: { userId: "u1" } }, context);
+   */
+  page(options: PageOptions, context: Context): Promise<SessionPage> {
+    return this.#admit(() => pageSessions(this.#tables, this.#tenantId, options, context));
+  }
+
+  /**
+   * Replaces the metadata of a session, open or not. Objects of it that are open keep what they had.
+   *
+   * @throws InvalidOptionError, SessionNotFoundError, TenantSuspendedError
+   */
+  setMetadata(
+    { id }: Pick<PgSessionMetadata, "id">,
+    metadata: ReadonlyJsonObject,
+    context: Context,
+  ): Promise<void> {
+    return this.#admit(() => setMetadata(this.#tables, this.#key(id), metadata, context));
+  }
+
+  /** Where a session was forked from, and what was forked from it. @throws SessionNotFoundError */
+  lineage({ id }: Pick<PgSessionMetadata, "id">, context: Context): Promise<Lineage> {
+    return this.#admit(() => readLineage(this.#tables, this.#key(id), context));
+  }
+
   /** What the tenant spent, by model. */
   usageByModel(context: Context): Promise<ModelUsage[]> {
     return this.#admit(() => usageByModel(this.#tables, this.#tenantId, context));
@@ -165,6 +198,19 @@ export class PgSessionRepo implements SessionRepo<PgSessionMetadata, PgSessionCr
     });
   }
 
+  /**
+   * Checks that what is stored agrees, session by session, while programs go on writing; and rebuilds, if it is asked
+   * to, what follows from other rows. Payloads stay in the server. docs/verify.md lists the checks.
+   *
+   * @returns how much was looked at and found; `onFinding` is told the findings
+   * @throws SessionNotFoundError, DatabasePermissionError when the role may not repair, TenantSuspendedError
+   * @example
+   * const { findings } = await repo.verify({ onFinding: (finding) => console.log(finding) }, context);
+   */
+  verify(options: VerifyOptions | undefined, context: Context): Promise<VerifyReport> {
+    return this.#admit(() => verify(this.#tables, this.#tenantId, options ?? {}, context));
+  }
+
   /** Waits for what was admitted, then closes the sessions that are open here. */
   close(context: Context): Promise<void> {
     return this.#admission.close(async () => {
@@ -175,7 +221,7 @@ export class PgSessionRepo implements SessionRepo<PgSessionMetadata, PgSessionCr
   #insert(
     id: string,
     createdAt: number,
-    { cwd, parentSessionId }: PgSessionCreateOptions,
+    { cwd, parentSessionId, metadata }: PgSessionCreateOptions,
     context: Context,
   ): Promise<PgSessionMetadata> {
     return createSession(
@@ -186,6 +232,7 @@ export class PgSessionRepo implements SessionRepo<PgSessionMetadata, PgSessionCr
         createdAt,
         ...(cwd === undefined ? {} : { cwd }),
         ...(parentSessionId === undefined ? {} : { parentSessionId }),
+        ...(metadata === undefined ? {} : { metadata }),
       },
       context,
     );

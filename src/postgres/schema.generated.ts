@@ -58,12 +58,16 @@ export interface ScalarValues {
 export interface Sessions {
   created_at: number;
   cwd: string | null;
+  cwd_key: Generated<string | null>;
   first_message: string | null;
   last_commit: string | null;
   legacy_parent_path: string | null;
   message_count: number;
+  metadata: Generated<string>;
   modified_at: number;
+  modified_minute: Generated<number | null>;
   name: string | null;
+  name_key: Generated<string | null>;
   next_seq: number;
   parent_session_id: string | null;
   reserved_bytes: Generated<number>;
@@ -84,6 +88,13 @@ export interface Sessions {
   total_reasoning: number | null;
   total_tokens: number;
   writer_epoch: Generated<number>;
+}
+
+export interface SessionTerms {
+  created_at: number;
+  session_id: string;
+  tenant_id: string;
+  term: number;
 }
 
 export interface Tenants {
@@ -134,6 +145,7 @@ export interface DB {
   entries: Entries;
   list_values: ListValues;
   scalar_values: ScalarValues;
+  session_terms: SessionTerms;
   sessions: Sessions;
   tenant_storage: TenantStorage;
   tenants: Tenants;

@@ -1,10 +1,14 @@
 import type { ExpressionBuilder } from "kysely";
+import type { ReadonlyJsonObject } from "../contract/json.ts";
 import type { SessionMetadata } from "../contract/session.ts";
 import type { SessionStats } from "../contract/usage.ts";
 import type { DB } from "./schema.generated.ts";
 import type { SessionKey } from "./session-key.ts";
 
-export type PgSessionMetadata = SessionMetadata;
+export interface PgSessionMetadata extends SessionMetadata {
+  /** The application's own, by which it finds the session; left out where it is empty. */
+  metadata?: ReadonlyJsonObject;
+}
 
 export const METADATA_COLUMNS = [
   "session_id",
@@ -13,6 +17,7 @@ export const METADATA_COLUMNS = [
   "cwd",
   "parent_session_id",
   "legacy_parent_path",
+  "metadata",
 ] as const;
 
 export const STATS_COLUMNS = [
@@ -40,9 +45,11 @@ export interface MetadataRow {
   cwd: string | null;
   parent_session_id: string | null;
   legacy_parent_path: string | null;
+  metadata: string;
 }
 
 export function metadataOf(row: MetadataRow): PgSessionMetadata {
+  const metadata = JSON.parse(row.metadata) as ReadonlyJsonObject;
   return {
     id: row.session_id,
     createdAt: row.created_at,
@@ -50,6 +57,7 @@ export function metadataOf(row: MetadataRow): PgSessionMetadata {
     ...(row.cwd === null ? {} : { cwd: row.cwd }),
     ...(row.parent_session_id === null ? {} : { parentSessionId: row.parent_session_id }),
     ...(row.legacy_parent_path === null ? {} : { legacyParentSessionPath: row.legacy_parent_path }),
+    ...(Object.keys(metadata).length === 0 ? {} : { metadata }),
   };
 }
 
