@@ -24,6 +24,7 @@ const TABLES = [
   "tenants",
   "tenant_storage",
   "sessions",
+  "session_terms",
   "entries",
   "scalar_values",
   "list_values",
@@ -87,7 +88,8 @@ function probes(db: Kysely<DB>, key: SessionKey) {
     cost_total: "0",
   };
   return [
-    insertSession(db, key, { id: key.sessionId, createdAt: 0 }),
+    // With metadata, so that there are terms too.
+    insertSession(db, key, { id: key.sessionId, createdAt: 0, metadata: { isolation: true } }),
     db.insertInto("entries").values({
       ...row,
       entry_id: "e",
