@@ -37,6 +37,11 @@ export function isServerAway(error: unknown): boolean {
   return isConnectionLoss(error) || code === "57P03" || code === "ECONNREFUSED" || code === "ENOENT";
 }
 
+/** The role may not do this. */
+export function isRefused(error: unknown): boolean {
+  return codeOf(error) === "42501";
+}
+
 export function isLockTimeout(error: unknown): boolean {
   return codeOf(error) === "55P03";
 }

@@ -3,6 +3,7 @@ import { type Kysely, type RawBuilder, sql } from "kysely";
 import { BACKGROUND_CONTEXT } from "../contract/context.ts";
 import { insertSession } from "./create-session.ts";
 import { DatabasePermissionError } from "./errors.ts";
+import { isRefused } from "./failure.ts";
 import { findTenant } from "./find-tenant.ts";
 import type { DB } from "./schema.generated.ts";
 import { keyColumns, type SessionKey } from "./session-key.ts";
@@ -128,7 +129,8 @@ async function mayWrite(trx: Transaction, key: SessionKey): Promise<boolean> {
     const row = { ...keyColumns(key), namespace: "isolation", key: randomUUID(), seq: 2, value: "0" };
     await trx.send(trx.db.insertInto("scalar_values").values(row));
     return true;
-  } catch {
+  } catch (error) {
+    if (!isRefused(error)) throw error;
     return false;
   } finally {
     await trx.send(sql`rollback to savepoint attempt`);
