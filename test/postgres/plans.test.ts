@@ -65,11 +65,17 @@ async function explain(
   const { sql, parameters } = branchStatement(kysely, key, query, { withPayload: true }).compile();
   const client = await application.connect();
   try {
-    await client.query(`begin; set local pi_sessions.tenant = '${key.tenantId}'`);
+    // As the statement runs: bound to its tenant, planned once for all parameters.
+    await client.query(
+      `begin; set local pi_sessions.tenant = '${key.tenantId}'; set local plan_cache_mode = force_generic_plan`,
+    );
     const { rows: found } = await client.query(sql, parameters as unknown[]);
-    const { rows } = await client.query(`explain (analyze, format json) ${sql}`, parameters as unknown[]);
+    await client.query(`prepare scan as ${sql}`);
+    const values = parameters.map((parameter) => client.escapeLiteral(String(parameter))).join(", ");
+    const { rows } = await client.query(`explain (analyze, format json) execute scan(${values})`);
+    await client.query("deallocate scan");
     const nodes = flatten(rows[0]["QUERY PLAN"][0].Plan).filter(
-      (node) => node["Relation Name"] === "entries",
+      (node) => node["Relation Name"] === "entries" && node["Actual Loops"] > 0,
     );
     return {
       touched: nodes.reduce((sum, node) => sum + rowsOf(node), 0),
