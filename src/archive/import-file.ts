@@ -37,7 +37,7 @@ export async function importFile(
   const archive = await openArchive(file, header, readCounter(file, passes, options, context));
   return options.dryRun
     ? readOnly(file, header, archive, options)
-    : stored(importer, file, header, archive, context);
+    : stored(importer, file, header, archive, readCounter(file, 1, options, context), context);
 }
 
 interface Archive {
@@ -59,6 +59,7 @@ async function stored(
   file: ArchiveFile,
   header: ArchiveHeader,
   archive: Archive,
+  onRead: OnRead,
   context: Context,
 ): Promise<StoredOutcome> {
   let stream: ArchiveStream | undefined;
@@ -69,6 +70,10 @@ async function stored(
   try {
     await importer.import(await newSession(header), open, context);
   } catch (error) {
+    // Another import came first, perhaps with the same file.
+    const known =
+      error instanceof SessionExistsError ? await storedArchive(importer, header.id, context) : undefined;
+    if (known !== undefined) return compared(file, header, known, onRead);
     throw withPlace(error, file.path, stream);
   }
   return outcome("imported", file, header, stream);

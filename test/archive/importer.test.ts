@@ -54,6 +54,19 @@ describe("importing again", () => {
     expect(await rowCounts()).toEqual(before);
   });
 
+  test("at the same time stores each file once, and calls it unchanged the other times", async () => {
+    const repo = await emptyRepo();
+    const reports = await Promise.all(
+      Array.from({ length: 4 }, () => importArchives(repo.importer, [EXAMPLES], {}, context)),
+    );
+    const sum = (of: (report: (typeof reports)[number]) => number) =>
+      reports.reduce((total, report) => total + of(report), 0);
+    expect(sum(({ imported }) => imported)).toBe(4);
+    expect(sum(({ unchanged }) => unchanged)).toBe(12);
+    expect(sum(({ failed }) => failed)).toBe(0);
+    expect(await repo.list(undefined, context)).toHaveLength(4);
+  });
+
   test("refuses another file with the session's id, in a later run and in the same", async () => {
     await using directory = await scratch();
     const first = await directory.write("1.jsonl", jsonl(HEADER, record("r", null)));
