@@ -15,6 +15,7 @@ import { addServe } from "./serve.ts";
 import { addShow } from "./show.ts";
 import { addTenant } from "./tenant.ts";
 import { addUsage } from "./usage.ts";
+import { addVerify } from "./verify.ts";
 
 const { version } = JSON.parse(readFileSync(new URL("../../package.json", import.meta.url), "utf8")) as {
   version: string;
@@ -43,6 +44,7 @@ for (const add of [
   addShow,
   addUsage,
   addTenant,
+  addVerify,
   addDoctor,
   addQuickstart,
   addServe,

@@ -1,0 +1,117 @@
+import type { Command } from "commander";
+import type { Finding, VerifyReport } from "../postgres/verify.ts";
+import { type ConnectionOptions, withRepo } from "./connection.ts";
+import { EXIT } from "./exit-codes.ts";
+import { context } from "./interruption.ts";
+import { type Column, formatCount, oneLine, print, printJson, printTable, visible } from "./output.ts";
+
+interface VerifyCommandOptions extends ConnectionOptions {
+  session?: string;
+  repair?: true;
+  json?: true;
+}
+
+export function addVerify(program: Command): void {
+  program
+    .command("verify")
+    .description("check that what is stored agrees, session by session; changes nothing unless asked to")
+    .option("--session <id>", "only this session")
+    .option("--repair", "rebuild what follows from other rows: totals, names for listing, sizes, runs")
+    .option("--json", "print JSON")
+    .addHelpText(
+      "after",
+      `
+Programs may go on writing meanwhile. Entries, usage rows and values are never changed. Runs and sizes of entries
+can be rebuilt only by the role that owns the tables.
+
+Examples:
+  pi-sessions verify
+  pi-sessions verify --tenant acme --session 019ad920-7f40-7c3e-8a11-5d0c9b7e2f64
+  pi-sessions verify --repair`,
+    )
+    .action(async (_options, command: Command) => {
+      const options = command.optsWithGlobals<VerifyCommandOptions>();
+      const { session, repair = false, json = false } = options;
+      const output = json ? new JsonOutput() : new TableOutput();
+      const report = await withRepo(options, (repo) =>
+        repo.verify(
+          {
+            ...(session === undefined ? {} : { sessionId: session }),
+            repair,
+            onFinding: (finding) => output.add(finding),
+          },
+          context,
+        ),
+      );
+      output.end(report);
+      if (report.findings > 0) process.exitCode = EXIT.foundFailures;
+    });
+}
+
+/** Findings as they come, so that it does not matter how many there are. */
+interface Output {
+  add(finding: Finding): void;
+  end(report: VerifyReport): void;
+}
+
+const ROWS_PER_TABLE = 500;
+
+class TableOutput implements Output {
+  #rows: Finding[] = [];
+  #unrepaired = 0;
+  #repairable = 0;
+
+  add(finding: Finding): void {
+    this.#rows.push(finding);
+    if (!finding.repaired) this.#unrepaired++;
+    if (!finding.repaired && finding.repairable) this.#repairable++;
+    if (this.#rows.length === ROWS_PER_TABLE) this.#flush();
+  }
+
+  end({ sessions, findings, repaired }: VerifyReport): void {
+    this.#flush();
+    if (findings > 0) print();
+    const verified = `Verified ${counted(sessions, "session")}`;
+    if (findings === 0) {
+      print(`${verified}: all is well.`);
+      return;
+    }
+    print(`${verified}: ${counted(findings, "finding")}, ${formatCount(repaired)} repaired.`);
+    if (this.#repairable > 0) print(`--repair rebuilds ${formatCount(this.#repairable)} of them.`);
+    const lasting = this.#unrepaired - this.#repairable;
+    if (lasting > 0)
+      print(`${formatCount(lasting)} cannot be rebuilt: restore those sessions from a backup.`);
+  }
+
+  #flush(): void {
+    if (this.#rows.length === 0) return;
+    printTable(COLUMNS, this.#rows);
+    this.#rows = [];
+  }
+}
+
+const COLUMNS: Column<Finding>[] = [
+  { head: "CHECK", cell: ({ check }) => check },
+  { head: "SESSION", cell: ({ sessionId }) => (sessionId === undefined ? "–" : visible(sessionId)) },
+  { head: "WHAT", cell: ({ what, repaired }) => oneLine(repaired ? `${what} (repaired)` : what, 200) },
+];
+
+class JsonOutput implements Output {
+  #isFirst = true;
+
+  add(finding: Finding): void {
+    print(this.#isFirst ? '{ "found": [' : ",");
+    this.#isFirst = false;
+    printJson(finding);
+  }
+
+  end(report: VerifyReport): void {
+    print(this.#isFirst ? '{ "found": [], "report":' : '], "report":');
+    printJson(report);
+    print("}");
+  }
+}
+
+function counted(count: number, noun: string): string {
+  return `${formatCount(count)} ${noun}${count === 1 ? "" : "s"}`;
+}
