@@ -1,4 +1,3 @@
-import { sql } from "kysely";
 import { BACKGROUND_CONTEXT } from "../contract/context.ts";
 import type { CommittedWrite } from "../contract/write.ts";
 import type { SessionKey } from "./session-key.ts";

@@ -8,7 +8,7 @@ import { advanceOutcome, advanceStatement } from "./commit.ts";
 import { addSession, type NewSession } from "./create-session.ts";
 import { newHead } from "./session-head.ts";
 import { keyColumns } from "./session-key.ts";
-import { admitSession, chargeSession } from "./tenant-limits.ts";
+import { chargeSession } from "./tenant-limits.ts";
 import { read, readCommitted, type Tables } from "./transaction.ts";
 import { addStats, batchWrites } from "./write-batch.ts";
 
