@@ -8,7 +8,9 @@ import {
   CommitContentionError,
   CommitOutcomeUnknownError,
   DatabaseConnectionLostError,
+  DatabaseFullError,
   DatabaseUnreachableError,
+  OperationTimeoutError,
 } from "./errors.ts";
 import { findCommit } from "./find-commit.ts";
 import { advanceTips, readHead, type SessionHead } from "./session-head.ts";
@@ -170,12 +172,16 @@ async function sendBatch(
   return advanceOutcome(row, key, step, tables.tenant?.slug ?? "");
 }
 
-/** The server may be on its way back; then it is worth waiting only for a commit that may have happened. */
+/** The commit may have happened: in this attempt, or before an attempt that failed of something else. */
 function isLost(error: unknown, { isUncertain }: Plan): boolean {
   return (
     error instanceof CommitOutcomeUnknownError ||
     error instanceof DatabaseConnectionLostError ||
-    (isUncertain && error instanceof DatabaseUnreachableError)
+    (isUncertain &&
+      (error instanceof DatabaseUnreachableError ||
+        error instanceof DatabaseFullError ||
+        error instanceof OperationTimeoutError ||
+        error instanceof CommitContentionError))
   );
 }
 
@@ -187,7 +193,9 @@ async function happened(
   { lastCommit }: Extract<AdvanceOutcome, { kind: "overtaken" }>,
 ): Promise<boolean> {
   if (lastCommit === commitId) return true;
-  const found = await findCommit(tables, key, writes);
+  const found = await findCommit(tables, key, writes).catch((cause: unknown) => {
+    throw new CommitOutcomeUnknownError({ cause });
+  });
   if (found === "unknown") throw new CommitOutcomeUnknownError();
   return found === "committed";
 }
