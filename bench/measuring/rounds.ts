@@ -1,0 +1,33 @@
+/** Somebody who does the same work as the others. */
+export interface Contender {
+  readonly name: string;
+  /** Does the work once or for a while, and resolves to what is compared. */
+  sample(): Promise<number>;
+}
+
+export interface Rounds {
+  readonly rounds: number;
+  /** Rounds before those that count. */
+  readonly warmUps?: number;
+}
+
+/**
+ * Lets all contenders work once per round, each round beginning with another one, so that whatever else the machine
+ * does meets all of them.
+ *
+ * @returns the samples of each, one per round
+ */
+export async function interleave(
+  contenders: readonly Contender[],
+  { rounds, warmUps = 0 }: Rounds,
+): Promise<Map<string, number[]>> {
+  const samples = new Map(contenders.map(({ name }) => [name, [] as number[]]));
+  for (let round = -warmUps; round < rounds; round++) {
+    const first = (round + warmUps) % contenders.length;
+    for (const contender of [...contenders.slice(first), ...contenders.slice(0, first)]) {
+      const sample = await contender.sample();
+      if (round >= 0) samples.get(contender.name)?.push(sample);
+    }
+  }
+  return samples;
+}

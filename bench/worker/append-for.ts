@@ -1,0 +1,65 @@
+import { serverCpuMs } from "../measuring/cpu.ts";
+import type { AppendStore, Lane } from "../stores/append-store.ts";
+import type { AppendInput, AppendSample } from "./operations.ts";
+
+/** Opens connections, plans statements, and gets the code compiled. */
+const WARM_UPS = 20;
+
+/** Appends for a while, in so many new conversations at once. */
+export async function appendFor(
+  store: AppendStore,
+  { width, forMs, messages }: AppendInput,
+  postmasterPid: number | undefined,
+): Promise<AppendSample> {
+  const lanes = await store.openLanes(width, messages);
+  const attempt = refusable(store);
+  await Promise.all(lanes.map((append) => repeat(() => attempt(append), WARM_UPS)));
+  const repeatsBefore = store.repeats?.() ?? 0;
+  const serverBefore = await serverCpu(postmasterPid);
+  const clientBefore = process.cpuUsage();
+  const start = performance.now();
+  let appends = 0;
+  let refusals = 0;
+  await Promise.all(
+    lanes.map(async (append) => {
+      while (performance.now() - start < forMs) {
+        if (await attempt(append)) appends++;
+        else refusals++;
+      }
+    }),
+  );
+  const ms = performance.now() - start;
+  const { user, system } = process.cpuUsage(clientBefore);
+  const serverAfter = await serverCpu(postmasterPid);
+  return {
+    appends,
+    ms,
+    refusals,
+    repeats: (store.repeats?.() ?? 0) - repeatsBefore,
+    clientCpuMs: (user + system) / 1_000,
+    ...(serverBefore === undefined || serverAfter === undefined
+      ? {}
+      : { serverCpuMs: serverAfter - serverBefore }),
+  };
+}
+
+/** Tells whether it was done, or the caller should try again. */
+function refusable({ isRefusal }: AppendStore): (append: Lane) => Promise<boolean> {
+  return async (append) => {
+    try {
+      await append();
+      return true;
+    } catch (error) {
+      if (isRefusal?.(error) !== true) throw error;
+      return false;
+    }
+  };
+}
+
+async function serverCpu(postmasterPid: number | undefined): Promise<number | undefined> {
+  return postmasterPid === undefined ? undefined : serverCpuMs(postmasterPid);
+}
+
+async function repeat(work: () => Promise<unknown>, times: number): Promise<void> {
+  for (let time = 0; time < times; time++) await work();
+}
