@@ -32,9 +32,9 @@ test("a commit that has happened is not refused because looking for it took too 
   };
   try {
     await gate.query("begin");
-    await gate.query(`select from "${at.schema}".sessions for update`);
+    await gate.query(`lock table "${at.schema}".sessions in access exclusive mode`);
     proxy.release();
-    // The same commit is sent again, and gives up waiting for the session's row.
+    // The same commit is sent again, and gives up waiting for the table.
     while (!(await isWaiting()));
     while (await isWaiting());
   } finally {
