@@ -608,7 +608,7 @@ async function attackAll(
     const imagined = [...attacks(table, nobody, own)];
     for (const [index, { kind, sql }] of [...attacks(table, victim, own)].entries()) {
       if (how !== "") count("application", how, table.name, kind);
-      const complain = (problem: string) => wrong.push(`${problem}: ${sql}`);
+      const complain = (problem: string) => wrong.push(`${problem.slice(0, 1_000)}: ${sql}`);
       const real = await attacker.attempt(beginning, sql);
       // Where no tenant was ever set on the connection, it has to stay so.
       if (real.code === undefined && !READING_KINDS.has(kind) && how !== "no tenant") {
@@ -722,8 +722,16 @@ describe("the application role", () => {
   test("learns nothing through functions and errors that see a row before the policy does", async () => {
     const attacker = await connect();
     const refusals = [...REFUSALS, DIVISION_BY_ZERO, INVALID_TEXT];
-    for (const how of ["its own tenant", "an empty text"] as const) {
-      const wrong = await attackAll(attacker, `${how}, by leaks`, SETTINGS[how], leaks, refusals);
+    // In a filter, the policy stands beside the attacker's condition; else it is the condition of an index.
+    const inFilter = "set local enable_indexscan = off; set local enable_bitmapscan = off";
+    for (const [how, plan] of [
+      ["its own tenant", "select 1"],
+      ["its own tenant", inFilter],
+      ["an empty text", inFilter],
+    ] as const) {
+      const { beginning, sees } = SETTINGS[how];
+      const setting = { beginning: `${plan}; ${beginning}`, sees };
+      const wrong = await attackAll(attacker, `${how}, by leaks`, setting, leaks, refusals);
       expect(wrong.slice(0, 5)).toEqual([]);
     }
   });
