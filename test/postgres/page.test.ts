@@ -458,7 +458,7 @@ describe("lineage", () => {
 });
 
 test("commits do not touch the indexes of sessions (HOT), although the time of the last one is kept", async () => {
-  await using own = await openTestDatabase();
+  await using own = await openTestDatabase({ alone: true });
   const repo = await own.database.repo("default");
   const storage = await repo.createStorage({}, context);
   const commits = 500;
