@@ -88,9 +88,10 @@ export function branchStatement(
                 (run) =>
                   ofRun(run)
                     .select("node.seq")
-                    .where(stopAtType === undefined ? sql<boolean>`false` : isOfType(stopAtType))
+                    .$if(stopAtType !== undefined, (found) => found.where(isOfType(stopAtType as string)))
                     .orderBy("node.seq", order)
-                    .limit(1)
+                    // No stop: not a condition that is false, for which PostgreSQL 15 plans a walk through the table.
+                    .limit(stopAtType === undefined ? sql<number>`0` : 1)
                     .as("node"),
                 (join) => join.onTrue(),
               )
