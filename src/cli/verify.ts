@@ -3,7 +3,7 @@ import type { Finding, VerifyReport } from "../postgres/verify.ts";
 import { type ConnectionOptions, withRepo } from "./connection.ts";
 import { EXIT } from "./exit-codes.ts";
 import { context } from "./interruption.ts";
-import { type Column, formatCount, oneLine, print, printJson, printTable, visible } from "./output.ts";
+import { type Column, formatCount, oneLine, print, printJson, printTable } from "./output.ts";
 
 interface VerifyCommandOptions extends ConnectionOptions {
   session?: string;
@@ -92,7 +92,7 @@ class TableOutput implements Output {
 
 const COLUMNS: Column<Finding>[] = [
   { head: "CHECK", cell: ({ check }) => check },
-  { head: "SESSION", cell: ({ sessionId }) => (sessionId === undefined ? "–" : visible(sessionId)) },
+  { head: "SESSION", cell: ({ sessionId }) => oneLine(sessionId ?? "–", 256) },
   { head: "WHAT", cell: ({ what, repaired }) => oneLine(repaired ? `${what} (repaired)` : what, 200) },
 ];
 

@@ -2,7 +2,7 @@ import type { Context } from "../contract/context.ts";
 import { InvalidOptionError, SessionNotFoundError } from "../contract/errors.ts";
 import { assertSessionId } from "../contract/text.ts";
 import type { SessionKey } from "./session-key.ts";
-import { assertNotAborted, onSnapshot, read, type Tables } from "./transaction.ts";
+import { onSnapshot, read, type Tables } from "./transaction.ts";
 import { isRepairable, repairSession } from "./verify-repair.ts";
 import { type Examination, examineSession, type Fault } from "./verify-session.ts";
 import { examineTenant, recountTenant } from "./verify-tenant.ts";
@@ -109,7 +109,6 @@ export async function verify(
 const COUNTED_FOR_TENANT: ReadonlySet<VerifyCheck> = new Set(["stored_bytes", "reserved_bytes"]);
 
 function examine(tables: Tables, key: SessionKey, context: Context): Promise<Examination | undefined> {
-  assertNotAborted(context);
   return onSnapshot(tables, context, (trx) => examineSession(trx, key, context));
 }
 

@@ -18,7 +18,7 @@ const asOwner = (...args: string[]) =>
 async function fill(slug: string): Promise<void> {
   await at.database.tenants.create({ slug });
   const repo = await at.database.repo(slug);
-  for (const id of ["one", "two \u001b[2J"]) {
+  for (const id of ["one", "two \u001b[2J\n."]) {
     const session = await repo.create({ id }, context);
     const main = await session.createBranch("main", null, context);
     await main.appendMessage({ role: "user", content: "a secret", timestamp: 1 }, context);
@@ -67,7 +67,7 @@ describe("what is wrong", () => {
       expect.stringMatching(/^message_count +one +message_count is 5 and should be 2$/),
       expect.stringMatching(/^session_name +one +name is not the session's name$/),
       expect.stringMatching(/^first_message +one +first_message is not the start of /),
-      expect.stringMatching(/^message_count +two \ufffd\[2J +message_count is 5 and should be 2$/),
+      expect.stringMatching(/^message_count +two \ufffd\[2J \. +message_count is 5 and should be 2$/),
       expect.stringMatching(/^session_name +two /),
       expect.stringMatching(/^first_message +two /),
       "",
@@ -93,7 +93,7 @@ describe("what is wrong", () => {
     expect(second.code).toBe(1);
     expect(JSON.parse(second.stdout)).toMatchObject({
       found: [
-        { check: "message_count", sessionId: "two \u001b[2J", repairable: true, repaired: true },
+        { check: "message_count", sessionId: "two \u001b[2J\n.", repairable: true, repaired: true },
         { check: "usage_totals", what: "not the sum of the ledger: total_cost", count: 1 },
       ],
       report: { sessions: 2, findings: 2, repaired: 2 },

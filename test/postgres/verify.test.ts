@@ -205,6 +205,9 @@ describe("finds nothing", () => {
     await storage.commit([deleteValue(value("app"))], context);
     const fork = await repo.fork({ id: "s" }, { scope: "tree" }, context);
     await fork.setValue(value("app"), 1, context);
+    // What has not reserved anything frees bytes that stay counted.
+    const shrinking = await repo.fork({ id: "s" }, { scope: "tree" }, context);
+    await shrinking.deleteValue(value("app", "k"), context);
     await importArchives(repo.importer, [ARCHIVES], {}, context);
     await repo.delete({ id: "s" }, context);
     expect(await findings(repo)).toEqual([]);
@@ -478,6 +481,7 @@ test("a tip that is spelled otherwise names the same entry", async () => {
 test("what is found says where, and nothing of what was said", async () => {
   const { repo, tenantId } = await prepare();
   for (const statements of Object.values(DAMAGE)) await sql(statements[0] as string, [tenantId]);
+  await sql(ofRow("name = 'a name', first_message = 'first words'"), [tenantId]);
   const found = await findings(repo);
   expect(found.length).toBeGreaterThan(10);
   expect(found.find(({ check }) => check === "parent_missing")?.what).toMatch(/^1 entry .* seq 9$/);
@@ -543,6 +547,15 @@ describe("a tenant with limits", () => {
       "reserved_bytes",
     ]);
     expect(await findings(repo)).toEqual([]);
+    const reserving = await repo.openStorage({ id: "s" }, context);
+    await reserving.commit([setValue(value("app"), "more than it has reserved")], context);
+    await sql(ofRow("stored_bytes = 1"), [tenantId]);
+    expect(checksIn(await findings(repo, { repair: true }))).toEqual(["stored_bytes"]);
+    expect(
+      await sql("select reserved_bytes::int from sessions where tenant_id = $1 and session_id = 's'", [
+        tenantId,
+      ]),
+    ).toEqual([{ reserved_bytes: 0 }]);
     const [row] = await sql(
       `select bytes = (select sum(greatest(stored_bytes, reserved_bytes)) from sessions where tenant_id = $1) as exact
        from tenant_storage where tenant_id = $1`,
@@ -759,6 +772,18 @@ describe("a verification", () => {
     );
     expect(report).toEqual({ sessions: 1101, findings: 2, repaired: 0 });
     expect(told).toEqual(["s1100", "s7"]);
+  });
+
+  test("ends with what is thrown by whoever is told", async () => {
+    const { repo, tenantId } = await prepare();
+    await sql("update sessions set message_count = 9, name = 'x' where tenant_id = $1", [tenantId]);
+    let told = 0;
+    const onFinding = async () => {
+      told++;
+      throw new Error("no more");
+    };
+    await expect(repo.verify({ onFinding }, context)).rejects.toThrow("no more");
+    expect(told).toBe(1);
   });
 
   test("ends when it is aborted, with the reason", async () => {
