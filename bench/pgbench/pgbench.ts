@@ -61,17 +61,17 @@ export async function runPgbench(run: PgbenchRun): Promise<PgbenchResult> {
   const child = spawn(run.program, argumentsOf(run), { env: { ...process.env, PGPASSWORD: password } });
   const ended = once(child, "close");
   const output = text(child.stdout);
-  const [{ seconds, log }] = await Promise.all([followProgress(child.stderr, run.postmasterPid), ended]);
+  const [{ progress, log }] = await Promise.all([followProgress(child.stderr, run.postmasterPid), ended]);
   const transactions = Number(/transactions actually processed: (\d+)/.exec(await output)?.[1]);
-  const [before] = seconds.slice(run.warmUpSeconds - 1);
-  const counted = seconds.slice(run.warmUpSeconds, run.warmUpSeconds + run.seconds);
-  const after = counted.at(-1);
-  const sum = counted.reduce((total, { rate }) => total + rate, 0);
-  if (!(sum > 0) || !(transactions > 0)) throw new Error(`pgbench did nothing:\n${log}\n${await output}`);
-  const [from, to] = [before?.serverCpuMs, after?.serverCpuMs];
+  // Under load, pgbench tells its progress late.
+  const counted = progress.filter(({ from }) => from > run.warmUpSeconds - 0.5);
+  const done = counted.reduce((sum, { from, to, rate }) => sum + rate * (to - from), 0);
+  if (!(done > 0) || !(transactions > 0)) throw new Error(`pgbench did nothing:\n${log}\n${await output}`);
+  const [first, last] = [counted[0], counted.at(-1)];
+  const [before, after] = [first?.serverCpuMsBefore, last?.serverCpuMs];
   return {
-    perSecond: sum / counted.length,
-    serverCpuMs: from === undefined || to === undefined ? undefined : (to - from) / sum,
+    perSecond: done / ((last?.to ?? Number.NaN) - (first?.from ?? Number.NaN)),
+    serverCpuMs: before === undefined || after === undefined ? undefined : (after - before) / done,
     transactions,
     repeats: Number(/total number of retries: (\d+)/.exec(await output)?.[1]),
   };
@@ -97,22 +97,33 @@ function argumentsOf(run: PgbenchRun): string[] {
   ];
 }
 
-interface Second {
+/** What happened since the last time that pgbench told. */
+interface Progress {
+  /** Seconds since the start. */
+  readonly from: number;
+  readonly to: number;
   /** Transactions a second. */
   readonly rate: number;
   /** Of the server, until then. */
+  readonly serverCpuMsBefore: number | undefined;
   readonly serverCpuMs: number | undefined;
 }
 
 async function followProgress(stderr: NodeJS.ReadableStream, postmasterPid: number) {
-  const seconds: Second[] = [];
+  const progress: Progress[] = [];
   const log: string[] = [];
   for await (const line of createInterface({ input: stderr })) {
     log.push(line);
-    const rate = /^progress: [\d.]+ s, ([\d.]+) tps/.exec(line)?.[1];
-    if (rate !== undefined) {
-      seconds.push({ rate: Number(rate), serverCpuMs: await serverCpuMs(postmasterPid) });
-    }
+    const [, to, rate] = /^progress: ([\d.]+) s, ([\d.]+) tps/.exec(line) ?? [];
+    if (to === undefined) continue;
+    const last = progress.at(-1);
+    progress.push({
+      from: last?.to ?? 0,
+      to: Number(to),
+      rate: Number(rate),
+      serverCpuMsBefore: last?.serverCpuMs,
+      serverCpuMs: await serverCpuMs(postmasterPid),
+    });
   }
-  return { seconds, log: log.join("\n") };
+  return { progress, log: log.join("\n") };
 }

@@ -28,7 +28,7 @@ export async function measureAppends(bench: Bench): Promise<Findings> {
   const lines: Line[] = [];
   const appendCosts: AppendCost[] = [];
   const notes: string[] = [];
-  for (const width of WIDTHS) {
+  for (const width of bench.options.isQuick ? WIDTHS.slice(0, 2) : WIDTHS) {
     const log = new AppendLog();
     const pgbench = await pgbenchContender(bench, { width, messages: MESSAGES_BEFORE }, log);
     const contenders = [

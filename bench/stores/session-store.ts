@@ -32,8 +32,16 @@ export function groupsOf(create: (name: string) => Promise<SessionGroup>): Sessi
   };
 }
 
-/** The storage that pi's own session class keeps to itself; pi's scenarios ask for one, and most repositories show none. */
+/** What pi's session classes keep to themselves: a storage, or another session that has one. */
+interface Hidden {
+  readonly session?: Session;
+  readonly storage?: Storage;
+}
+
+/** pi's scenarios ask for a storage, and its repositories show none. */
 export function storageInside(session: Session): Storage {
-  const { storage } = session as unknown as { storage: Storage };
-  return storage;
+  const { session: inner, storage } = session as unknown as Hidden;
+  if (storage !== undefined) return storage;
+  if (inner === undefined) throw new Error("pi's session has no storage inside");
+  return storageInside(inner);
 }

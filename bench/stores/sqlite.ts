@@ -1,7 +1,6 @@
 import { copyFile, mkdir, realpath, rm } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
-import type { Session } from "@earendil-works/pi-agent-core";
 import { BACKGROUND_CONTEXT } from "@earendil-works/pi-agent-core/harness/context";
 import { sessionRepoBenchmarkSessionId } from "@earendil-works/pi-agent-core/harness/session/testing";
 import { createNodeSqliteFactory, SqliteSessionRepo } from "@earendil-works/pi-session-backend-sqlite-node";
@@ -20,7 +19,7 @@ export function openSqliteStore(directory: string, { shared }: { shared: boolean
       });
       return {
         repo: repo as never,
-        storageOf: async (session) => storageInside((session as unknown as { session: Session }).session),
+        storageOf: async (session) => storageInside(session),
         addSessions: (count) => (shared ? addRows(repo, count) : addFiles(repo, count)),
       };
     }),
