@@ -10,14 +10,14 @@
 -- across tenants, which would tell one tenant of another.
 create function {schema}.tenant_id(slug text) returns uuid
 language sql immutable strict parallel safe
-as $$
+begin atomic -- so that its functions are found once, not along the search path of whoever inserts
   select encode(
     set_byte(
       set_byte(hash, 6, (get_byte(hash, 6) & 15) | 128),
       8, (get_byte(hash, 8) & 63) | 128
     ), 'hex')::uuid
-  from (select substr(sha256(convert_to('pi-session-postgres tenant ' || slug, 'UTF8')), 1, 16) as hash) as digest
-$$;
+  from (select substr(sha256(convert_to('pi-session-postgres tenant ' || slug, 'UTF8')), 1, 16) as hash) as digest;
+end;
 
 -- Tenants of before get such an id. Their keys change in every table, so the references are renewed.
 alter table {schema}.sessions drop constraint sessions_tenant_id_fkey;

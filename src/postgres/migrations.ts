@@ -5,7 +5,7 @@ import { DatabaseTooNewError, MigrationLockedError } from "./errors.ts";
 import { isLockTimeout, typedFailure } from "./failure.ts";
 import { assertRoles, grantToRoles, type MigrationRoles, printGrants } from "./roles.ts";
 import type { DB } from "./schema.generated.ts";
-import type { Tables } from "./transaction.ts";
+import { SAFE_SEARCH_PATH, type Tables } from "./transaction.ts";
 
 export interface MigrationStatus {
   /** Names of the migrations that the schema has, in order. */
@@ -43,6 +43,7 @@ export async function migrate(tables: Tables, roles: MigrationRoles): Promise<st
 }
 
 async function migrateLocked(trx: Transaction<DB>, schema: string, roles: MigrationRoles): Promise<string[]> {
+  await sql.raw(SAFE_SEARCH_PATH).execute(trx);
   await setLockTimeout(trx, WAIT_FOR_PEERS_MS);
   await sql`select pg_advisory_xact_lock(hashtextextended(${`pi-session-postgres ${schema}`}, 0))`.execute(
     trx,
@@ -122,6 +123,7 @@ export async function printMigrations(schema: string, roles: MigrationRoles = {}
   );
   return [
     "begin;",
+    `${SAFE_SEARCH_PATH};`,
     `set local lock_timeout = '${WAIT_FOR_TABLES_MS}ms';`,
     `create schema if not exists "${schema}";`,
     `create table ${table} (name varchar(255) not null primary key, timestamp varchar(255) not null);`,

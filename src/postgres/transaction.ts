@@ -238,6 +238,9 @@ class SentTransaction implements Transaction {
   }
 }
 
+/** Nothing runs that somebody planted in another schema; tables are named with theirs. */
+export const SAFE_SEARCH_PATH = "set local search_path = pg_catalog, pg_temp";
+
 const COMMIT: WireStatement = { sql: "commit", parameters: [] };
 const ROLLBACK: WireStatement = { sql: "rollback", parameters: [] };
 
@@ -251,6 +254,7 @@ function beginning(
   const { statementMs, lockMs } = timeoutsOf(context, timeouts);
   const parts = [
     `start transaction ${mode}`,
+    SAFE_SEARCH_PATH,
     `set local plan_cache_mode = force_${plans}_plan`,
     ...(tenant === undefined ? [] : [tenantSetting(tenant.tenantId)]),
     ...(statementMs === undefined ? [] : [`set local statement_timeout = ${statementMs}`]),

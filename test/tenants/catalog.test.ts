@@ -77,6 +77,18 @@ test("row-level security is enabled and forced on every table of tenants", async
   expect(await lines(unprotected)).toEqual([]);
 });
 
+test("no column of a table of tenants has statistics, which would be of all tenants", async () => {
+  const attributes = `select t.relname, a.attname from pg_attribute as a, ${OF_TENANT} and a.attrelid = t.oid
+    and a.attnum > 0 and not a.attisdropped`;
+  expect((await lines(attributes)).length).toBeGreaterThan(80);
+  expect(await lines(`${attributes} and coalesce(a.attstattarget, -1) <> 0`)).toEqual([]);
+  // An expression in an index has some of its own.
+  expect(
+    await lines(`select i.indexrelid::regclass from pg_index as i, ${OF_TENANT} and i.indrelid = t.oid
+      and i.indexprs is not null`),
+  ).toEqual([]);
+});
+
 test("every table of tenants has the policy of one tenant, exactly and for everybody", async () => {
   const policies = `
     select t.relname, p.polpermissive, p.polcmd, p.polroles = '{0}', pg_get_expr(p.polqual, p.polrelid),
