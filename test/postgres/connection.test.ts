@@ -83,8 +83,11 @@ for (const way of ways) {
         const { connection } = await line.connect();
         const outcomes = await connection.send(statements);
         const killed = statements.indexOf(suicide);
+        // A server that ends with something unread resets the connection, and an answer on its way may be lost.
+        const answered = outcomes.filter(({ status }) => status === "fulfilled").length;
+        expect(answered).toBeLessThanOrEqual(killed);
         expect(outcomes.map(({ status }) => status)).toEqual(
-          statements.map((_, index) => (index < killed ? "fulfilled" : "rejected")),
+          statements.map((_, index) => (index < answered ? "fulfilled" : "rejected")),
         );
         connection.release();
         const next = await line.connect();
