@@ -165,7 +165,7 @@ async function sendBatch(
     batch: batches[index] as WriteBatch,
     isUncertain: isFirst && isUncertain,
   };
-  const statement = advanceStatement(trx.db, key, step);
+  const statement = advanceStatement(tables, key, step);
   if (isFirst && reserves > 0) await trx.send(reserveBytes(tables, key, reserves));
   // A statement that applies nothing may be committed only if none before it did.
   const [[row]] = await (batches.length === 1 ? trx.commitWith(statement) : trx.send(statement));

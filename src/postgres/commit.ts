@@ -12,6 +12,7 @@ import type { DB } from "./schema.generated.ts";
 import { headOf, type SessionHead } from "./session-head.ts";
 import type { SessionKey } from "./session-key.ts";
 import { STATS_COLUMNS, statsColumns } from "./session-row.ts";
+import type { Tables } from "./transaction.ts";
 import type { Columns, WriteBatch } from "./write-batch.ts";
 
 /** Moves a session from one head to the next by a few writes. */
@@ -100,7 +101,7 @@ const templates = new WeakMap<Kysely<DB>, Map<boolean, CompiledQuery<OutcomeRow>
  * are arrays, so it is compiled once (twice: with and without the session's name) and then only filled.
  */
 export function advanceStatement(
-  db: Kysely<DB>,
+  { db, schema }: Pick<Tables, "db" | "schema">,
   { tenantId, sessionId }: SessionKey,
   advance: Advance,
 ): Compilable<OutcomeRow> {
@@ -115,14 +116,14 @@ export function advanceStatement(
     preview: firstPreview(batch),
     name: newName(batch),
   };
-  const template = templateOf(db, input.name !== undefined);
+  const template = templateOf(db, schema, input.name !== undefined);
   const parameters = template.parameters.map((parameter) =>
     parameter instanceof Slot ? parameter.read(input) : parameter,
   );
   return { compile: () => ({ ...template, parameters }) };
 }
 
-function templateOf(db: Kysely<DB>, setsName: boolean): CompiledQuery<OutcomeRow> {
+function templateOf(db: Kysely<DB>, schema: string, setsName: boolean): CompiledQuery<OutcomeRow> {
   let known = templates.get(db);
   if (known === undefined) {
     known = new Map();
@@ -130,13 +131,13 @@ function templateOf(db: Kysely<DB>, setsName: boolean): CompiledQuery<OutcomeRow
   }
   let template = known.get(setsName);
   if (template === undefined) {
-    template = buildStatement(db, setsName).compile() as CompiledQuery<OutcomeRow>;
+    template = buildStatement(db, schema, setsName).compile() as CompiledQuery<OutcomeRow>;
     known.set(setsName, template);
   }
   return template;
 }
 
-function buildStatement(db: Kysely<DB>, setsName: boolean) {
+function buildStatement(db: Kysely<DB>, schema: string, setsName: boolean) {
   const session = {
     tenant_id: slot(({ tenantId }) => tenantId),
     session_id: slot(({ sessionId }) => sessionId),
@@ -147,6 +148,14 @@ function buildStatement(db: Kysely<DB>, setsName: boolean) {
   const sessionId = sql<string>`${session_id}::text`.as("session_id");
   const bytes = slot(({ advance }) => advance.batch.bytes);
   const storedBytes = sql<number>`stored_bytes + ${bytes}::bigint - (select bytes from released)`;
+  const deletion = <TTypes extends Record<string, SqlType>>(
+    name: "delete_values" | "delete_lists",
+    columns: (input: Input) => Columns<Extract<keyof TTypes, string>>,
+    types: TTypes,
+  ) =>
+    sql<null>`(select ${sql.id(schema, name)}(${tenant_id}::uuid, ${session_id}::text, ${arraysOf(columns, types)}) from applied)`.as(
+      name,
+    );
 
   return (
     db
@@ -239,7 +248,7 @@ function buildStatement(db: Kysely<DB>, setsName: boolean) {
               .select("old.bytes")
               .unionAll(
                 eb
-                  .selectFrom(rowsOf("d", ({ advance }) => advance.batch.deleteLists, ADDRESS_TYPES))
+                  .selectFrom(rowsOf("d", ({ advance }) => advance.batch.deleteLists, DELETED_LIST_TYPES))
                   .innerJoinLateral(
                     (list) =>
                       list
@@ -249,6 +258,7 @@ function buildStatement(db: Kysely<DB>, setsName: boolean) {
                         .where("session_id", "=", session.session_id)
                         .whereRef("list_values.namespace", "=", "d.namespace")
                         .whereRef("list_values.key", "=", "d.key")
+                        .whereRef("list_values.seq", "<", "d.seq")
                         .as("old"),
                     (join) => join.onTrue(),
                   )
@@ -350,16 +360,6 @@ function buildStatement(db: Kysely<DB>, setsName: boolean) {
               .where(isApplied),
           ),
       )
-      .with("deleted_values", (cte) =>
-        cte
-          .deleteFrom("scalar_values as v")
-          .using(rowsOf("d", ({ advance }) => advance.batch.deleteValues, ADDRESS_TYPES))
-          .where("v.tenant_id", "=", session.tenant_id)
-          .where("v.session_id", "=", session.session_id)
-          .whereRef("v.namespace", "=", "d.namespace")
-          .whereRef("v.key", "=", "d.key")
-          .where(isApplied),
-      )
       .with("set_values", (cte) =>
         cte
           .insertInto("scalar_values")
@@ -375,17 +375,6 @@ function buildStatement(db: Kysely<DB>, setsName: boolean) {
               .columns(["tenant_id", "session_id", "namespace", "key"])
               .doUpdateSet((eb) => ({ seq: eb.ref("excluded.seq"), value: eb.ref("excluded.value") })),
           ),
-      )
-      // Sees the list as it was before this statement, so what is appended after the deletion stays.
-      .with("deleted_lists", (cte) =>
-        cte
-          .deleteFrom("list_values as l")
-          .using(rowsOf("d", ({ advance }) => advance.batch.deleteLists, ADDRESS_TYPES))
-          .where("l.tenant_id", "=", session.tenant_id)
-          .where("l.session_id", "=", session.session_id)
-          .whereRef("l.namespace", "=", "d.namespace")
-          .whereRef("l.key", "=", "d.key")
-          .where(isApplied),
       )
       .with("appended_lists", (cte) =>
         cte
@@ -407,6 +396,8 @@ function buildStatement(db: Kysely<DB>, setsName: boolean) {
         sql<number | null>`(select next_seq from applied)`.as("applied"),
         sql<string | null>`(select min(id) from taken)`.as("taken_id"),
         sql<string | null>`(select min(id) from parent where run is null)`.as("missing_parent"),
+        deletion("delete_values", ({ advance }) => advance.batch.deleteValues, ADDRESS_TYPES),
+        deletion("delete_lists", ({ advance }) => advance.batch.deleteLists, DELETED_LIST_TYPES),
         "s.next_seq",
         "s.last_commit",
         "s.writer_epoch",
@@ -460,6 +451,7 @@ const USAGE_TYPES = {
 } as const;
 
 const ADDRESS_TYPES = { namespace: "text", key: "text" } as const;
+const DELETED_LIST_TYPES = { ...ADDRESS_TYPES, seq: "bigint" } as const;
 const VALUE_TYPES = { ...ADDRESS_TYPES, seq: "bigint", value: "json" } as const;
 
 type SqlType = "text" | "bigint" | "boolean" | "numeric" | "json";
@@ -473,12 +465,19 @@ function rowsOf<TAlias extends string, TTypes extends Record<string, SqlType>>(
   columns: (input: Input) => Columns<Extract<keyof TTypes, string>>,
   types: TTypes,
 ) {
-  const names = columnNames(types);
-  const arrays = names.map(
-    (name) => sql`${slot((input) => columns(input)[name])}::${sql.raw(`${types[name]}[]`)}`,
+  const aliased = sql`${sql.ref(alias)}(${sql.join(columnNames(types).map((name) => sql.ref(name)))})`;
+  return sql<Row<TTypes>>`unnest(${arraysOf(columns, types)})`.as<TAlias>(aliased);
+}
+
+function arraysOf<TTypes extends Record<string, SqlType>>(
+  columns: (input: Input) => Columns<Extract<keyof TTypes, string>>,
+  types: TTypes,
+) {
+  return sql.join(
+    columnNames(types).map(
+      (name) => sql`${slot((input) => columns(input)[name])}::${sql.raw(`${types[name]}[]`)}`,
+    ),
   );
-  const aliased = sql`${sql.ref(alias)}(${sql.join(names.map((name) => sql.ref(name)))})`;
-  return sql<Row<TTypes>>`unnest(${sql.join(arrays)})`.as<TAlias>(aliased);
 }
 
 function columnNames<TTypes extends Record<string, SqlType>>(types: TTypes) {

@@ -98,7 +98,7 @@ export class PgSessionImporter implements SessionImporter {
         const batch = batchWrites(writes, { timestamp: modifiedAt, firstIndex: 0 });
         const to = { ...head, nextSeq: last.seq + 1, stats: addStats(head.stats, writes) };
         const advance = { commitId, writerEpoch: 0, from: head, to, modifiedAt, batch, isChargedLater: true };
-        const [[row]] = await trx.send(advanceStatement(trx.db, key, advance));
+        const [[row]] = await trx.send(advanceStatement(this.#tables, key, advance));
         const outcome = advanceOutcome(row, key, advance, this.#tables.tenant?.slug ?? "");
         if (outcome.kind !== "applied") throw new SessionExistsError(session.id);
         head = to;

@@ -70,7 +70,10 @@ export async function pageSessions(
   );
   const after = cursor === undefined ? undefined : readCursor(question, cursor, KEY_FORMS[sort]);
   const page = { filters, sort, order, after, limit } as const;
-  const rows = await read(tables, context, (db) => pageStatement(db, tenantId, page));
+  const isWalk = Object.keys(filters).every((filter) => WALKS[sort].has(filter));
+  const rows = await read(tables, context, (db) => pageStatement(db, tenantId, page), {
+    plans: isWalk ? "ordered" : "generic",
+  });
   const sessions = rows.slice(0, limit);
   const last = sessions.at(-1);
   return {
@@ -85,6 +88,13 @@ const KEY_COLUMNS = {
   modified: ["modified_minute", "modified_at", "session_id"],
   name: ["name_key", "session_id"],
 } as const;
+
+/** With these filters, a page is read off an index in its order; with others, what they let through may be sorted. */
+const WALKS: Record<PageSort, ReadonlySet<string>> = {
+  created: new Set(["cwd", "parentSessionId", "metadata", "createdFrom", "createdTo"]),
+  modified: new Set(["modifiedFrom", "modifiedTo"]),
+  name: new Set(["namePrefix"]),
+};
 
 const KEY_FORMS: Record<PageSort, PageKey> = { created: [0, ""], modified: [0, 0, ""], name: ["", ""] };
 

@@ -53,7 +53,8 @@ export interface WriteBatch {
   setValues: Columns<ValueColumn>;
   deleteValues: Columns<AddressColumn>;
   appendLists: Columns<ValueColumn>;
-  deleteLists: Columns<AddressColumn>;
+  /** Elements below the seq. */
+  deleteLists: Columns<AddressColumn | "seq">;
   /** Parents that must already be in the session. */
   outsideParents: string[];
   /** UTF-8 bytes of all JSON in the batch. */
@@ -100,8 +101,8 @@ export function batchWrites(
     if (write.op === "set") addValue(batch, batch.setValues, write, index);
     else addRow(batch.deleteValues, { namespace: write.namespace, key: write.key });
   }
-  for (const { deleted, appends, namespace, key } of lists.values()) {
-    if (deleted) addRow(batch.deleteLists, { namespace, key });
+  for (const { deletedAt, appends, namespace, key } of lists.values()) {
+    if (deletedAt !== undefined) addRow(batch.deleteLists, { namespace, key, seq: deletedAt });
     for (const { write, index } of appends) addValue(batch, batch.appendLists, write, index);
   }
   batch.outsideParents = chains.outsideParents;
@@ -124,15 +125,16 @@ type ListAppend = Extract<ListWrite, { op: "append" }>;
 interface ListWrites {
   namespace: string;
   key: string;
-  deleted: boolean;
+  /** The seq of the last deletion. */
+  deletedAt: number | undefined;
   appends: { write: ListAppend; index: number }[];
 }
 
 function startList(write: ListWrite, index: number): ListWrites {
-  const { namespace, key } = write;
+  const { namespace, key, seq } = write;
   return write.op === "append"
-    ? { namespace, key, deleted: false, appends: [{ write, index }] }
-    : { namespace, key, deleted: true, appends: [] };
+    ? { namespace, key, deletedAt: undefined, appends: [{ write, index }] }
+    : { namespace, key, deletedAt: seq, appends: [] };
 }
 
 /**
@@ -291,7 +293,7 @@ function emptyBatch(): WriteBatch {
     setValues: { namespace: [], key: [], seq: [], value: [] },
     deleteValues: { namespace: [], key: [] },
     appendLists: { namespace: [], key: [], seq: [], value: [] },
-    deleteLists: { namespace: [], key: [] },
+    deleteLists: { namespace: [], key: [], seq: [] },
     outsideParents: [],
     bytes: 0,
     largestEntryBytes: 0,
