@@ -86,15 +86,17 @@ create table {schema}.tenant_storage (
   bytes     bigint not null      -- sum of greatest(stored_bytes, reserved_bytes) of the tenant's sessions
 );
 
--- Raises PS001 if the tenant is suspended, PS003 if it does not exist.
+-- Raises PS001 if the tenant is suspended, PS003 if it does not exist, PS004 if it is being deleted.
 create function {schema}.assert_writable(of_tenant uuid) returns void
 language plpgsql stable
 as $$
 declare
   suspended bigint;
+  going boolean;
 begin
-  select t.suspended_at into suspended from {schema}.tenants as t where t.tenant_id = of_tenant;
+  select t.suspended_at, t.deleting into suspended, going from {schema}.tenants as t where t.tenant_id = of_tenant;
   if not found then raise exception 'the tenant does not exist' using errcode = 'PS003'; end if;
+  if going then raise exception 'the tenant is being deleted' using errcode = 'PS004'; end if;
   if suspended is not null then raise exception 'the tenant is suspended' using errcode = 'PS001'; end if;
 end
 $$;

@@ -1,6 +1,11 @@
 import type { Context } from "../contract/context.ts";
-import { DuplicateIdError, InvalidTextError, MissingParentError } from "../contract/errors.ts";
-import { CommitContentionError, DatabaseLimitError } from "../postgres/errors.ts";
+import {
+  CommitContentionError,
+  DuplicateIdError,
+  InvalidTextError,
+  MissingParentError,
+} from "../contract/errors.ts";
+import { DatabaseLimitError } from "../postgres/errors.ts";
 import type { ArchiveRecord, SessionImporter } from "../postgres/import-session.ts";
 import { ArchiveFile } from "./archive-file.ts";
 import { ArchiveError } from "./errors.ts";

@@ -244,3 +244,17 @@ export class ForkError extends PiSessionError {
     this.sessionId = sessionId;
   }
 }
+
+/** Other commits came first, again and again. */
+export class CommitContentionError extends PiSessionError {
+  readonly code = "commit_contention";
+
+  constructor(attempts: number, options?: { cause?: unknown }) {
+    super(
+      attempts === 1
+        ? "Another transaction came first, and nothing was committed: run it again."
+        : `Other transactions came first ${attempts} times in a row, and nothing was committed: it is safe to try again later.`,
+      options,
+    );
+  }
+}

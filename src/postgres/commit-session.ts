@@ -1,11 +1,10 @@
 import { randomUUID } from "node:crypto";
 import { BACKGROUND_CONTEXT, type Context } from "../contract/context.ts";
-import { SessionConflictError } from "../contract/errors.ts";
+import { CommitContentionError, SessionConflictError } from "../contract/errors.ts";
 import { type CommitResult, type CommittedWrite, placeWrites, type Write } from "../contract/write.ts";
 import { backOff } from "../session/back-off.ts";
 import { type AdvanceOutcome, advanceOutcome, advanceStatement } from "./commit.ts";
 import {
-  CommitContentionError,
   CommitOutcomeUnknownError,
   DatabaseConnectionLostError,
   DatabaseFullError,

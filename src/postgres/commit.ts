@@ -7,7 +7,12 @@ import {
   SessionNotFoundError,
 } from "../contract/errors.ts";
 import { storableText } from "../contract/text.ts";
-import { TenantLimitError, TenantNotFoundError, TenantSuspendedError } from "./errors.ts";
+import {
+  TenantBeingDeletedError,
+  TenantLimitError,
+  TenantNotFoundError,
+  TenantSuspendedError,
+} from "./errors.ts";
 import type { DB } from "./schema.generated.ts";
 import { headOf, type SessionHead } from "./session-head.ts";
 import type { SessionKey } from "./session-key.ts";
@@ -58,6 +63,7 @@ export function advanceOutcome(
   // Its own rows would now look like somebody else's.
   if (isUncertain === true && current.nextSeq !== from.nextSeq) return overtaken;
   if (found.writer_epoch !== writerEpoch) throw new SessionFencedError(sessionId);
+  if (found.deleting === true) throw new TenantBeingDeletedError(tenant);
   if (found.suspended_at !== null) throw new TenantSuspendedError(tenant);
   if (found.taken_id !== null) throw new DuplicateIdError(found.taken_id);
   if (found.missing_parent !== null) throw new MissingParentError(found.missing_parent);
@@ -271,7 +277,7 @@ function buildStatement(db: Kysely<DB>, schema: string, setsName: boolean) {
       .with("tenant", (cte) =>
         cte
           .selectFrom("tenants")
-          .select(["tenant_id", "suspended_at", "max_entry_bytes", "max_stored_bytes"])
+          .select(["tenant_id", "suspended_at", "deleting", "max_entry_bytes", "max_stored_bytes"])
           .where("tenant_id", "=", session.tenant_id),
       )
       .with("applied", (cte) =>
@@ -403,6 +409,7 @@ function buildStatement(db: Kysely<DB>, schema: string, setsName: boolean) {
         "s.writer_epoch",
         "t.tenant_id",
         "t.suspended_at",
+        "t.deleting",
         "t.max_entry_bytes",
       ])
       .select(STATS_COLUMNS.map((column) => `s.${column}` as const))

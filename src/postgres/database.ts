@@ -14,8 +14,9 @@ import { PgSessionRepo } from "./repo.ts";
 import type { MigrationRoles } from "./roles.ts";
 import type { DB } from "./schema.generated.ts";
 import { assertSchemaName, DEFAULT_SCHEMA } from "./schema-name.ts";
+import { tenantSetting } from "./tenant-setting.ts";
 import { Tenants } from "./tenants.ts";
-import { assertTimeouts, type Timeouts } from "./timeouts.ts";
+import { assertTimeouts, type Timeouts, timeoutSettings } from "./timeouts.ts";
 import { read, type Tables } from "./transaction.ts";
 
 export interface DatabaseOptions {
@@ -125,8 +126,8 @@ export class Database {
 
   /**
    * Runs queries of yours in one transaction that row-level security holds to the tenant: this schema's tables, and
-   * those of yours whose policies read the setting `pi_sessions.tenant`. Read-only for a suspended tenant. What the
-   * callback throws rolls back.
+   * those of yours whose policies read the setting `pi_sessions.tenant`. READ COMMITTED, with the database's timeouts;
+   * read-only for a suspended tenant. What the callback throws rolls back. Nothing is run again.
    *
    * @throws TenantNotFoundError, TenantBeingDeletedError, DatabaseNotMigratedError, DatabaseTooNewError
    * @example
@@ -140,7 +141,8 @@ export class Database {
   ): Promise<T> {
     return this.#sessions.run(async () => {
       const found = await findTenant(this.#tables, tenant);
-      const dialect = new TenantDialect(this.#tables.pool, this.schema, found.tenantId);
+      const settings = [tenantSetting(found.tenantId), ...timeoutSettings(this.#tables.timeouts)];
+      const dialect = new TenantDialect(this.#tables.pool, this.schema, settings);
       const kysely = new Kysely<TTables>({ dialect }).withSchema(this.schema);
       try {
         return await kysely

@@ -13,7 +13,6 @@ import {
   type TableMetadata,
   type TransactionSettings,
 } from "kysely";
-import { tenantSetting } from "./tenant-setting.ts";
 
 /** Kysely's dialect, except for what its migrator asks of it. */
 export class SchemaDialect extends PostgresDialect {
@@ -36,25 +35,26 @@ export class SchemaDialect extends PostgresDialect {
 /** Every transaction names the tenant, in the round trip that begins it. */
 export class TenantDialect extends SchemaDialect {
   readonly #pool: PostgresPool;
-  readonly #tenantId: string;
+  readonly #settings: readonly string[];
 
-  constructor(pool: PostgresPool, schema: string, tenantId: string) {
+  /** @param settings statements that hold for each transaction */
+  constructor(pool: PostgresPool, schema: string, settings: readonly string[]) {
     super(pool, schema);
     this.#pool = pool;
-    this.#tenantId = tenantId;
+    this.#settings = settings;
   }
 
   override createDriver(): Driver {
-    return new TenantDriver(this.#pool, this.#tenantId);
+    return new TenantDriver(this.#pool, this.#settings);
   }
 }
 
 class TenantDriver extends PostgresDriver {
-  readonly #tenantId: string;
+  readonly #settings: readonly string[];
 
-  constructor(pool: PostgresPool, tenantId: string) {
+  constructor(pool: PostgresPool, settings: readonly string[]) {
     super({ pool });
-    this.#tenantId = tenantId;
+    this.#settings = settings;
   }
 
   override async beginTransaction(
@@ -62,7 +62,7 @@ class TenantDriver extends PostgresDriver {
     { accessMode = "read write" }: TransactionSettings,
   ): Promise<void> {
     await connection.executeQuery(
-      CompiledQuery.raw(`start transaction ${accessMode}; ${tenantSetting(this.#tenantId)}`),
+      CompiledQuery.raw([`start transaction ${accessMode}`, ...this.#settings].join("; ")),
     );
   }
 }

@@ -4,11 +4,9 @@ import { PiSessionError } from "../contract/errors.ts";
 export class DatabaseUnreachableError extends PiSessionError {
   readonly code = "database_unreachable";
 
-  constructor(reason: string, options?: { cause?: unknown }) {
-    super(
-      `The database cannot be reached: ${reason}. Check that the server runs and that the connection string names it.`,
-      options,
-    );
+  constructor(reason: string, options: { cause?: unknown; remedy?: string } = {}) {
+    const { cause, remedy = "check that the server runs and that the connection string names it" } = options;
+    super(`The database cannot be reached: ${reason}: ${remedy}.`, { cause });
   }
 }
 
@@ -43,18 +41,6 @@ export class PreparedStatementLostError extends PiSessionError {
   constructor(options?: { cause?: unknown }) {
     super(
       "A prepared statement was lost, as happens behind a connection pooler that does not keep them, and nothing was written: open the database with `preparedStatements` auto or false, or set `max_prepared_statements` of PgBouncer 1.21 or newer.",
-      options,
-    );
-  }
-}
-
-/** Other commits came first, again and again. */
-export class CommitContentionError extends PiSessionError {
-  readonly code = "commit_contention";
-
-  constructor(attempts: number, options?: { cause?: unknown }) {
-    super(
-      `Other transactions came first ${attempts} times in a row, and nothing was committed: it is safe to try again later.`,
       options,
     );
   }

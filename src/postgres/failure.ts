@@ -1,6 +1,5 @@
-import { PiSessionError } from "../contract/errors.ts";
+import { CommitContentionError, PiSessionError } from "../contract/errors.ts";
 import {
-  CommitContentionError,
   DatabaseConnectionLostError,
   DatabaseFullError,
   DatabaseLimitError,
@@ -9,6 +8,7 @@ import {
   DatabaseUnreachableError,
   OperationTimeoutError,
   PreparedStatementLostError,
+  TenantBeingDeletedError,
   type TenantLimit,
   TenantLimitError,
   TenantNotFoundError,
@@ -77,21 +77,31 @@ export function typedFailure(error: unknown, { schema, tenant }: FailedOn): unkn
   if (code === undefined) return connectionFailure(error);
   if (code === "42P01" || code === "3F000" || code === "42703")
     return new DatabaseNotMigratedError(schema, options);
-  if (/^PS00[123]$/.test(code)) return tenantFailure(error, code, tenant?.slug ?? "");
+  if (/^PS00[1234]$/.test(code)) return tenantFailure(error, code, tenant?.slug ?? "");
   if (code === "57014" || code === "55P03") return new OperationTimeoutError(reasonOf(error), options);
   if (isStatementLost(error) && STATEMENT_NAME.test(reasonOf(error))) {
     return new PreparedStatementLostError(options);
   }
   if (code === "42501") return new DatabasePermissionError(reasonOf(error), options);
   if (code.startsWith("54")) return new DatabaseLimitError(reasonOf(error), options);
-  if (code === "53300") return new DatabaseUnreachableError(reasonOf(error), options);
+  const remedy = remedyOf(code);
+  if (remedy !== undefined) return new DatabaseUnreachableError(reasonOf(error), { ...options, remedy });
   if (code.startsWith("53")) return new DatabaseFullError(reasonOf(error), options);
   if (isRetryable(error)) return new CommitContentionError(1, options);
-  if (/^28|^3D000$|^57P03$/.test(code) || isUnanswered(error, code)) {
+  if (/^57P03$/.test(code) || isUnanswered(error, code)) {
     return new DatabaseUnreachableError(reasonOf(error), options);
   }
   if (isConnectionLoss(error)) return new DatabaseConnectionLostError(options);
   return error;
+}
+
+/** For a server that answers and does not let us in. */
+function remedyOf(code: string): string | undefined {
+  if (code.startsWith("28")) return "check the user and the password";
+  if (code === "3D000") return "create the database, or correct its name in the connection string";
+  if (code === "53300")
+    return "raise the server's `max_connections`, or have programs open fewer connections";
+  return undefined;
 }
 
 /** What the failed statement was about. */
@@ -104,6 +114,7 @@ interface FailedOn {
 function tenantFailure(error: unknown, code: string, slug: string): unknown {
   if (code === "PS001") return new TenantSuspendedError(slug);
   if (code === "PS003") return new TenantNotFoundError(slug);
+  if (code === "PS004") return new TenantBeingDeletedError(slug);
   const [limit, maximum] = String((error as { detail?: unknown }).detail).split(" ");
   return new TenantLimitError(slug, limit as TenantLimit, Number(maximum));
 }
@@ -143,9 +154,13 @@ const BROKEN_SOCKET: ReadonlySet<string> = new Set(["ECONNRESET", "EPIPE", "ECON
 function connectionFailure(error: unknown): unknown {
   if (!(error instanceof Error)) return error;
   if (/timeout exceeded when trying to connect|connection timeout|sasl|ssl connection/i.test(error.message)) {
-    const isFull = /when trying to connect/.test(error.message);
-    const reason = isFull ? "no connection was answered, or became free, in time" : error.message;
-    return new DatabaseUnreachableError(reason, { cause: error });
+    if (!/when trying to connect/.test(error.message)) {
+      return new DatabaseUnreachableError(error.message, { cause: error });
+    }
+    return new DatabaseUnreachableError("no connection was answered, or became free, in time", {
+      cause: error,
+      remedy: "check that the server runs, raise the pool's `max`, or look for calls that keep a connection",
+    });
   }
   return isConnectionLoss(error) ? new DatabaseConnectionLostError({ cause: error }) : error;
 }

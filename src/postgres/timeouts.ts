@@ -33,6 +33,14 @@ export function timeoutsOf(
   return { reconnectMs: 10_000, ...defaults, ...context.value(KEY) };
 }
 
+/** Those that the server watches, as statements for the start of a transaction. */
+export function timeoutSettings({ statementMs, lockMs }: Timeouts): string[] {
+  return [
+    ...(statementMs === undefined ? [] : [`set local statement_timeout = ${statementMs}`]),
+    ...(lockMs === undefined ? [] : [`set local lock_timeout = ${lockMs}`]),
+  ];
+}
+
 /** @throws InvalidOptionError */
 export function assertTimeouts(timeouts: Timeouts): void {
   for (const [option, milliseconds] of Object.entries(timeouts)) {

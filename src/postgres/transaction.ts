@@ -1,14 +1,15 @@
 import type { Compilable, Kysely, PostgresQueryResult, RawBuilder } from "kysely";
 import type { Context } from "../contract/context.ts";
+import { CommitContentionError } from "../contract/errors.ts";
 import { backOff } from "../session/back-off.ts";
 import type { Connection, WireStatement } from "./connection.ts";
-import { CommitContentionError, CommitOutcomeUnknownError } from "./errors.ts";
+import { CommitOutcomeUnknownError } from "./errors.ts";
 import { isAnswer, isRetryable, isServerAway, isStatementLost, typedFailure } from "./failure.ts";
 import type { GuardedPool } from "./pool.ts";
 import type { DB } from "./schema.generated.ts";
 import type { Tenant } from "./tenant-id.ts";
 import { tenantSetting } from "./tenant-setting.ts";
-import { type Timeouts, timeoutsOf } from "./timeouts.ts";
+import { type Timeouts, timeoutSettings, timeoutsOf } from "./timeouts.ts";
 
 /**
  * The tables of one schema on one server, as one tenant sees them, or nobody. Every statement goes through
@@ -60,7 +61,7 @@ const MAX_ATTEMPTS = 20;
 /** @throws the reason of the context's abort signal */
 export function assertNotAborted(context: Context): void {
   const signal = context.abortSignal;
-  if (signal?.aborted) throw abortReason(signal);
+  signal?.throwIfAborted();
 }
 
 /**
@@ -87,7 +88,7 @@ export async function read<TRow>(
     const outcomes = await withConnection(patience, (connection) => sendAbortably(connection, sent, context));
     const failure = firstFailure(outcomes);
     const signal = context.abortSignal;
-    if (failure !== undefined && signal?.aborted) throw abortReason(signal);
+    if (failure !== undefined) signal?.throwIfAborted();
     if (failure === undefined) {
       const results = outcomes.slice(1, -1).map(rowsOf);
       if (preface !== undefined) preface.receive(results[0] as unknown[]);
@@ -263,7 +264,6 @@ function beginning(
   plans: Plans,
   context: Context,
 ): WireStatement {
-  const { statementMs, lockMs } = timeoutsOf(context, timeouts);
   const parts = [
     `start transaction ${mode}`,
     SAFE_SEARCH_PATH,
@@ -271,8 +271,7 @@ function beginning(
     // Compiling takes longer than anything that is sent.
     "set local jit = off",
     ...(tenant === undefined ? [] : [tenantSetting(tenant.tenantId)]),
-    ...(statementMs === undefined ? [] : [`set local statement_timeout = ${statementMs}`]),
-    ...(lockMs === undefined ? [] : [`set local lock_timeout = ${lockMs}`]),
+    ...timeoutSettings(timeoutsOf(context, timeouts)),
   ];
   return { sql: parts.join("; "), parameters: [] };
 }
@@ -333,11 +332,11 @@ async function withConnection<T>(
 async function connectAbortably(pool: GuardedPool, { abortSignal }: Context): Promise<Connection> {
   if (abortSignal === undefined) return pool.connect();
   const { promise: aborted, reject } = Promise.withResolvers<never>();
-  const onAbort = () => reject(abortReason(abortSignal));
+  const onAbort = () => reject(abortSignal.reason);
   const connecting = pool.connect().then((connection) => {
     if (!abortSignal.aborted) return connection;
     connection.release();
-    throw abortReason(abortSignal);
+    throw abortSignal.reason;
   });
   abortSignal.addEventListener("abort", onAbort, { once: true });
   try {
@@ -376,10 +375,4 @@ function firstFailure(outcomes: readonly Outcome[]): PromiseRejectedResult | und
 
 function rowsOf(outcome: Outcome | undefined): unknown[] {
   return outcome?.status === "fulfilled" ? outcome.value.rows : [];
-}
-
-function abortReason(signal: AbortSignal): unknown {
-  return signal.reason instanceof Error
-    ? signal.reason
-    : new DOMException("The operation was aborted", "AbortError");
 }

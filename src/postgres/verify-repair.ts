@@ -17,6 +17,7 @@ const REPAIRABLE: ReadonlySet<VerifyCheck> = new Set([
   "first_message",
   "stored_bytes",
   "reserved_bytes",
+  "metadata_terms",
   "tenant_sessions",
   "tenant_bytes",
 ]);
@@ -42,9 +43,10 @@ export function repairSession(
     await trx.send(assertWritable(tables), lockStorage(trx.db, key), takeSession(trx.db, key));
     const examination = await examineSession(trx, key, context);
     if (examination === undefined) return undefined;
-    const { faults, corrected } = examination;
+    const { faults, corrected, terms } = examination;
     const has = (check: VerifyCheck) => faults.some((fault) => fault.check === check);
     if (has("entry_run")) await rebuildRuns(trx, key, context);
+    if (has("metadata_terms")) await trx.send(...rebuildTerms(trx.db, key, terms));
     if (has("entry_bytes")) await trx.send(resizeEntries(trx.db, key));
     if (Object.keys(corrected).length > 0) await correctRow(trx, key, corrected);
     return examination;
@@ -65,6 +67,19 @@ function takeSession(db: Kysely<DB>, key: SessionKey) {
     .updateTable("sessions")
     .set((eb) => ({ modified_at: eb.ref("modified_at") }))
     .where(isSession(key));
+}
+
+function rebuildTerms(db: Kysely<DB>, key: SessionKey, terms: readonly string[]) {
+  const added = db
+    .insertInto("session_terms")
+    .columns(["tenant_id", "session_id", "created_at", "term"])
+    .expression((eb) =>
+      eb
+        .selectFrom(["sessions", sql<{ term: number }>`unnest(${terms}::bigint[])`.as<"new">(sql`new(term)`)])
+        .select(["tenant_id", "session_id", "created_at", "new.term"])
+        .where(isSession(key)),
+    );
+  return [db.deleteFrom("session_terms").where(isSession(key)), added] as const;
 }
 
 function resizeEntries(db: Kysely<DB>, key: SessionKey) {

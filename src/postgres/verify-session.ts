@@ -1,9 +1,11 @@
 import { type Kysely, sql } from "kysely";
 import { sessionName } from "../contract/address.ts";
 import type { Context } from "../contract/context.ts";
+import type { ReadonlyJsonObject } from "../contract/json.ts";
 import { storableText } from "../contract/text.ts";
 import type { DB } from "./schema.generated.ts";
 import type { SessionKey } from "./session-key.ts";
+import { termsOf } from "./session-metadata.ts";
 import { isSession, STATS_COLUMNS, statsColumns } from "./session-row.ts";
 import { assertNotAborted, type Transaction } from "./transaction.ts";
 import type { VerifyCheck } from "./verify.ts";
@@ -36,6 +38,8 @@ export interface Examination {
   readonly faults: readonly Fault[];
   /** The columns of the session's row that are wrong, as they should be. */
   readonly corrected: Partial<Projection>;
+  /** What the session is found by, as it should be. */
+  readonly terms: readonly string[];
 }
 
 /** Looks at all of a session in one transaction, and sends for numbers only. `undefined`: there is no such session. */
@@ -86,6 +90,13 @@ export async function examineSession(
   faults.add("entry_run", tree.misplaced, (n) => `${n(" entry")} in a wrong run`, tree.first_misplaced);
   faults.add("entry_bytes", payloads.wrong, (n) => `${n(" entry")} of another size`, payloads.first_wrong);
 
+  const terms = termsOf(JSON.parse(row.metadata_text) as ReadonlyJsonObject);
+  const stored = row.terms === "" ? [] : row.terms.split(" ");
+  const differing =
+    terms.filter((term) => !stored.includes(term)).length +
+    stored.filter((term) => !terms.includes(term)).length;
+  faults.add("metadata_terms", differing, (n) => `${n(" term")} missing, or not of the metadata`);
+
   const corrected = faults.compare(row, {
     ...statsColumns({ messageCount: payloads.messages, usage: sum.usage }),
     name: nameIn(row.name_value),
@@ -93,7 +104,7 @@ export async function examineSession(
     stored_bytes: payloads.bytes + state.bytes,
     reserved_bytes: Math.max(0, row.reserved_bytes),
   });
-  return { faults: faults.found, corrected };
+  return { faults: faults.found, corrected, terms };
 }
 
 class Faults {
@@ -149,6 +160,15 @@ function rowStatement(db: Kysely<DB>, key: SessionKey) {
     .select(
       // Only strings are names; nothing in it is unescaped here.
       sql<string | null>`case when json_typeof(n.value) = 'string' then n.value::text end`.as("name_value"),
+    )
+    .select(sql<string>`s.metadata::text`.as("metadata_text"))
+    .select((eb) =>
+      sql<string>`array_to_string(array(${eb
+        .selectFrom("session_terms as t")
+        .select(sql<string>`t.term::text`.as("term"))
+        .where("t.tenant_id", "=", key.tenantId)
+        .where("t.session_id", "=", key.sessionId)
+        .whereRef("t.created_at", "=", "s.created_at")}), ' ')`.as("terms"),
     )
     .where("s.tenant_id", "=", key.tenantId)
     .where("s.session_id", "=", key.sessionId);

@@ -56,6 +56,7 @@ export type VerifyCheck =
   | "first_message"
   | "stored_bytes"
   | "reserved_bytes"
+  | "metadata_terms"
   | "tenant_sessions"
   | "tenant_bytes";
 

@@ -5,6 +5,7 @@ import type { Entry } from "../contract/entry.ts";
 import {
   BranchExistsError,
   BranchNotFoundError,
+  CommitContentionError,
   PendingMessageError,
   SessionClosedError,
   UnknownEntryError,
@@ -96,10 +97,11 @@ export class StorageBackedSession<TMetadata extends SessionMetadata = SessionMet
       for (let attempt = 1; ; attempt++) {
         const mutator = new StorageMutation(beginTurn(this.#storage), () => {});
         const [outcome] = await Promise.allSettled([attemptOnce(mutator, mutation, context)]);
-        if (!mutator.hasConflict || attempt === MAX_ATTEMPTS) {
+        if (!mutator.hasConflict) {
           if (outcome.status === "rejected") throw outcome.reason;
           return outcome.value;
         }
+        if (attempt === MAX_ATTEMPTS) throw new CommitContentionError(MAX_ATTEMPTS);
         await backOff(attempt);
       }
     } finally {

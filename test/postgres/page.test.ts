@@ -458,7 +458,7 @@ describe("lineage", () => {
 });
 
 test("commits do not touch the indexes of sessions (HOT), although the time of the last one is kept", async () => {
-  await using own = await openTestDatabase({ alone: true });
+  await using own = await openTestDatabase();
   const repo = await own.database.repo("default");
   const storage = await repo.createStorage({}, context);
   const commits = 500;
@@ -471,16 +471,18 @@ test("commits do not touch the indexes of sessions (HOT), although the time of t
   await storage.close(context);
   await own.database.close(); // a backend reports what it has counted at its end at the latest
   const updates = async () => {
-    const { rows } = await own.admin.query<{ updated: number; hot: number }>(
-      `select n_tup_upd::int as updated, n_tup_hot_upd::int as hot from pg_stat_all_tables
-       where relid = '"${own.schema}".sessions'::regclass`,
+    const { rows } = await own.admin.query<{ updated: number; hot: number; pages: number }>(
+      `select n_tup_upd::int as updated, n_tup_hot_upd::int as hot, pg_relation_size(relid)::int / 8192 as pages
+       from pg_stat_all_tables where relid = '"${own.schema}".sessions'::regclass`,
     );
-    return rows[0] ?? { updated: 0, hot: 0 };
+    return rows[0] ?? { updated: 0, hot: 0, pages: 0 };
   };
   await expect
     .poll(async () => (await updates()).updated, { timeout: 20_000 })
     .toBeGreaterThanOrEqual(commits);
-  const { updated, hot } = await updates();
-  // All but those in which a minute began.
-  expect(hot / updated).toBeGreaterThan(0.98);
+  const { updated, hot, pages } = await updates();
+  // All but those in which a minute began, and those that went on to another page: while snapshots of other tests are
+  // in use, dead rows stay and fill pages.
+  expect(updated - hot).toBeLessThanOrEqual(pages + 2);
+  expect(pages).toBeLessThan(commits / 20);
 });

@@ -341,6 +341,11 @@ const DAMAGE: Record<string, string[]> = {
   first_message: ["first_message = null", "first_message = 'more'"].map(ofRow),
   stored_bytes: ["stored_bytes = stored_bytes - 1", "stored_bytes = 0"].map(ofRow),
   reserved_bytes: ["reserved_bytes = -1"].map(ofRow),
+  metadata_terms: [
+    `insert into session_terms (tenant_id, session_id, term, created_at)
+     select tenant_id, session_id, 7, created_at from sessions where session_id = 's' and tenant_id = $1`,
+    ofRow(`metadata = '{"userId": "u1", "tags": ["a", {"n": 1.50}]}'`),
+  ],
 };
 
 function ofRow(change: string): string {
@@ -356,8 +361,10 @@ const REPAIRABLE = [
   "first_message",
   "stored_bytes",
   "reserved_bytes",
+  "metadata_terms",
 ];
 const PROJECTIONS = {
+  session_terms: ["tenant_id", "session_id", "term", "created_at"],
   tenant_storage: ["sessions", "bytes"],
   entries: ["run", "payload_bytes"],
   sessions: [

@@ -1,3 +1,4 @@
+import { sql } from "kysely";
 import { Pool } from "pg";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import {
@@ -57,6 +58,17 @@ describe("a mutation", () => {
       );
     }, context);
     expect({ runs, result }).toEqual({ runs: 2, result: "committed" });
+  });
+
+  test("that others always overtake gives up, whatever its callback makes of the conflicts", async () => {
+    const [mine, other] = (await openShared("overtaken", 2)) as [PgSession, PgSession];
+    const overtaken = mine.mutate(async (mutator) => {
+      const before = (await mutator.getValue(counter, context))?.value ?? 0;
+      await other.setValue(counter, before + 1, context);
+      return mutator.commit([setValue(counter, -1)], context).catch(() => "gave up");
+    }, context);
+    await expect(overtaken).rejects.toMatchObject({ code: "commit_contention" });
+    expect((await other.getValue(counter, context))?.value).toBeGreaterThan(1);
   });
 
   test("keeps every increment of eight writers", async () => {
@@ -174,6 +186,19 @@ describe("timeouts", () => {
     await session.setValue(counter, 2, context);
     await other.setValue(counter, 3, context);
     await impatient.close();
+  });
+
+  test("of a database hold for an application's own queries", async () => {
+    const connection = { connectionString: at.connectionString, schema: at.schema };
+    await using stack = new AsyncDisposableStack();
+    const impatient = await openDatabase({ ...connection, timeouts: { statementMs: 50, lockMs: 40 } });
+    stack.defer(() => impatient.close());
+    const settings = sql`select current_setting('statement_timeout') as statement, current_setting('lock_timeout') as lock`;
+    const { rows } = await impatient.withTenant("default", (kysely) => settings.execute(kysely));
+    expect(rows).toEqual([{ statement: "50ms", lock: "40ms" }]);
+    await expect(
+      impatient.withTenant("default", (kysely) => sql`select pg_sleep(60)`.execute(kysely)),
+    ).rejects.toMatchObject({ code: "operation_timeout" });
   });
 
   test.each([{ lockMs: 0 }, { statementMs: -1 }, { statementMs: 0.5 }, { reconnectMs: -1 }, { waitMs: 1 }])(

@@ -1,5 +1,5 @@
 import { randomBytes } from "node:crypto";
-import { Client, Pool } from "pg";
+import { Pool } from "pg";
 import { inject } from "vitest";
 import { type Database, openDatabase } from "../../src/postgres/database.ts";
 
@@ -9,11 +9,6 @@ export interface TestDatabaseOptions {
   /** Default: a new unique name. */
   readonly schema?: string;
   readonly applicationName?: string;
-  /**
-   * True for a PostgreSQL database of its own, where the snapshots of other tests do not keep dead rows from being
-   * pruned. Default false.
-   */
-  readonly alone?: boolean;
 }
 
 /** A database in a schema of its own on the server that all tests share; gone when disposed. */
@@ -38,8 +33,7 @@ export interface TestDatabase extends AsyncDisposable {
  */
 export async function openTestDatabase(options: TestDatabaseOptions = {}): Promise<TestDatabase> {
   const { schema = `test_${randomBytes(8).toString("hex")}`, migrated = true, applicationName } = options;
-  const own = options.alone ? await createDatabase() : undefined;
-  const ownerConnectionString = own?.connectionString ?? inject("connectionString");
+  const ownerConnectionString = inject("connectionString");
   const { role, password } = inject("application");
   const connectionString = migrated ? withUser(ownerConnectionString, role, password) : ownerConnectionString;
   const name = applicationName === undefined ? {} : { applicationName };
@@ -47,7 +41,6 @@ export async function openTestDatabase(options: TestDatabaseOptions = {}): Promi
   const admin = new Pool({ connectionString: ownerConnectionString, max: 2 });
   admin.on("error", () => {}); // tests that end connections end this one too
   const disposals = [
-    async () => own?.drop(),
     () => admin.end(),
     () => admin.query(`drop schema if exists "${schema.replaceAll('"', '""')}" cascade`),
     () => owner.close(),
@@ -73,20 +66,6 @@ export async function openTestDatabase(options: TestDatabaseOptions = {}): Promi
     await dispose();
     throw error;
   }
-}
-
-async function createDatabase() {
-  const server = inject("connectionString");
-  const name = `test_${randomBytes(8).toString("hex")}`;
-  const run = async (sql: string) => {
-    const client = new Client({ connectionString: server });
-    await client.connect();
-    await client.query(sql).finally(() => client.end());
-  };
-  await run(`create database ${name}`);
-  const url = new URL(server);
-  url.pathname = name;
-  return { connectionString: url.href, drop: () => run(`drop database ${name} with (force)`) };
 }
 
 function withUser(connectionString: string, user: string, password: string): string {

@@ -744,13 +744,18 @@ describe("the application role", () => {
        from pg_proc where pronamespace = $1::text::regnamespace and provolatile <> 'i'`,
       [at.schema],
     );
-    expect(functions.length).toBeGreaterThanOrEqual(4);
+    expect(functions.length).toBeGreaterThanOrEqual(6);
     for (const { name, types } of functions) {
       for (const text of ["session", "tenant"]) {
         const call = (word: Word) => {
-          const values = types.map((type) =>
-            type === "uuid" ? `'${tenantId(word)}'` : type === "text" ? `'${word}-${text}'` : "1000000",
-          );
+          const values = types.map((type) => {
+            const value = type.startsWith("uuid")
+              ? `'${tenantId(word)}'`
+              : type.startsWith("text")
+                ? `'${word}-${text}'`
+                : "1000000";
+            return type.endsWith("[]") ? `array[${value}]` : value;
+          });
           return `select ${name}(${values.join(", ")}); commit; begin`;
         };
         for (const [how, { beginning }] of Object.entries<Setting>(SETTINGS)) {

@@ -365,7 +365,8 @@ describe("deletion", () => {
     await expect(at.database.repo("halfway")).rejects.toMatchObject({ code: "tenant_being_deleted" });
     await expect(tenants.resume("halfway")).rejects.toMatchObject({ code: "tenant_being_deleted" });
     await expect(tenants.create({ slug: "halfway" })).rejects.toMatchObject({ code: "tenant_exists" });
-    await expect(open.setName("x", context)).rejects.toMatchObject({ code: "tenant_suspended" });
+    await expect(open.setName("x", context)).rejects.toMatchObject({ code: "tenant_being_deleted" });
+    await expect(at.database.repo("halfway")).rejects.toMatchObject({ code: "tenant_being_deleted" });
     expect(await tenants.delete("halfway", { confirm: "halfway" })).toMatchObject({ sessions: 3 });
     await expect(open.setName("x", context)).rejects.toMatchObject({ code: "session_not_found" });
     await open.close(context);
