@@ -5,7 +5,7 @@ import {
   InvalidTextError,
   MissingParentError,
 } from "../contract/errors.ts";
-import { DatabaseLimitError } from "../postgres/errors.ts";
+import { DatabaseLimitError, TenantLimitError } from "../postgres/errors.ts";
 import type { ArchiveRecord, SessionImporter } from "../postgres/import-session.ts";
 import { ArchiveFile } from "./archive-file.ts";
 import { ArchiveError } from "./errors.ts";
@@ -87,6 +87,7 @@ function isFaultOfFile(error: unknown): error is FaultOfFile {
     error instanceof MissingParentError ||
     error instanceof DatabaseLimitError ||
     error instanceof CommitContentionError ||
+    error instanceof TenantLimitError || // a smaller one may fit, and an unchanged one needs no room
     isDataException(error)
   );
 }

@@ -274,6 +274,24 @@ describe("paths", () => {
   );
 });
 
+test.each([
+  [{ sessions: 2 }, 2],
+  [{ storedBytes: 3_000 }, undefined],
+  [{ entryBytes: 10 }, 0],
+])("what a tenant has no room for is reported, and the others are imported: %o", async (limits, expected) => {
+  const slug = randomUUID();
+  await database.owner.tenants.create({ slug });
+  await database.owner.tenants.setLimits(slug, limits);
+  const repo = await database.database.repo(slug);
+  const { imported, failed, files } = await importArchives(repo.importer, [EXAMPLES], {}, context);
+  expect(imported).toBe(expected ?? imported);
+  expect({ total: imported + failed, isAnyLeftOut: failed > 0 }).toEqual({ total: 4, isAnyLeftOut: true });
+  for (const file of files) {
+    if (file.status === "failed") expect(file).toMatchObject({ code: "tenant_limit" });
+  }
+  expect(await repo.list(undefined, context)).toHaveLength(imported);
+});
+
 describe("what is not a file's fault ends the run", () => {
   test("a server that is full", async () => {
     const repo = await emptyRepo();
