@@ -1,14 +1,24 @@
-/** Names one typed value that a {@link Context} can carry. */
+/** Names one typed value that a {@link Context} can carry; made by {@link createContextKey}. */
 export interface ContextKey<T> {
+  /** Tells keys apart; its description is what `Context.toString()` shows. */
   readonly token: symbol;
   /** Exists for the type checker only: keys of different value types do not mix. */
   readonly valueType?: (value: T) => T;
 }
 
-/** What travels with every call: an abort signal and values of the caller. Never changed, only derived from. */
+/**
+ * What travels with every call: an abort signal and values of the caller. Immutable; derive a new one with {@link
+ * withAbortSignal} or {@link withContextValue}.
+ */
 export interface Context {
+  /**
+   * Aborts the call. Before anything was sent, and while a read runs, the call rejects with the signal's reason; a
+   * commit that was sent is finished and reported.
+   */
   readonly abortSignal: AbortSignal | undefined;
+  /** The value stored under `key`, by this context or the nearest one that it was derived from; else `undefined`. */
   value<T>(key: ContextKey<T>): T | undefined;
+  /** The names of this context and of those it was derived from, for debugging. */
   toString(): string;
 }
 
@@ -56,20 +66,23 @@ class DerivedContext<V> implements Context {
   }
 }
 
-/** The context of work that nobody waits for or cancels. */
+/** The root of all contexts: no values, and no abort signal. */
 export const BACKGROUND_CONTEXT: Context = new RootContext("background");
 
-/** Makes a key under which {@link withContextValue} stores a value. `description` shows up in `toString()`. */
+/**
+ * Makes a key for {@link withContextValue}. Two keys never collide, even with the same description, which shows up in
+ * `toString()` only.
+ */
 export function createContextKey<T>(description: string): ContextKey<T> {
   return Object.freeze({ token: Symbol(description) });
 }
 
-/** A context that also carries `value` under `key`. */
+/** Derives a context that also carries `value` under `key`, hiding a value of `parent` under that key. */
 export function withContextValue<T>(key: ContextKey<T>, value: T, parent: Context): Context {
   return new DerivedContext(parent, key, value);
 }
 
-/** A context that is aborted by `signal`, and by the signal of `parent` if it has one. */
+/** Derives a context that is aborted by `signal`, and by the signal of `parent` if it has one. */
 export function withAbortSignal(signal: AbortSignal, parent: Context): Context {
   const inherited = parent.abortSignal;
   const combined = inherited === undefined ? signal : AbortSignal.any([inherited, signal]);

@@ -1,8 +1,12 @@
 /**
- * Every error that this package raises on purpose. `code` is stable, so that a caller can branch on it
- * across versions and realms; the message says what happened, to what, and what to do.
+ * Every error that this package raises on purpose. The message says what happened, to what, and what to do. The error
+ * of the server or the driver, if there was one, is the `cause`; its `detail` may hold stored values.
  */
 export abstract class PiSessionError extends Error {
+  /**
+   * Stable across versions and realms: branch on it. One code per class, except in ArchiveError and
+   * EmbeddedServerError.
+   */
   abstract readonly code: string;
 
   constructor(message: string, options?: { cause?: unknown }) {
@@ -11,10 +15,13 @@ export abstract class PiSessionError extends Error {
   }
 }
 
-/** A text that PostgreSQL cannot hold, or that is too long, was used as an identifier. */
+/**
+ * An identifier is not a string, is empty where it must not be, is too long, or holds a NUL or a lone surrogate,
+ * which PostgreSQL cannot store. Nothing was sent.
+ */
 export class InvalidTextError extends PiSessionError {
   readonly code = "invalid_text";
-  /** What the text was meant for: "key", "entry id", … The text itself is not repeated. */
+  /** What the text was meant for, for example `key` or `entry id`. The text itself is not repeated. */
   readonly what: string;
 
   constructor(what: string, problem: string, remedy: string) {
@@ -23,9 +30,10 @@ export class InvalidTextError extends PiSessionError {
   }
 }
 
-/** An option has a value outside its range, or is not known. */
+/** An option or argument has a value outside its range, or is not known. Nothing was sent. */
 export class InvalidOptionError extends PiSessionError {
   readonly code = "invalid_option";
+  /** Name of the option, with a dot before the member of an object: `limits.sessions`. */
   readonly option: string;
 
   constructor(option: string, given: unknown, remedy: string) {
@@ -34,10 +42,12 @@ export class InvalidOptionError extends PiSessionError {
   }
 }
 
-/** A usage row holds something that the ledger cannot sum. */
+/** A usage row holds something that the ledger cannot sum. Nothing was sent. */
 export class InvalidUsageError extends PiSessionError {
   readonly code = "invalid_usage";
+  /** Id of the usage row. */
   readonly usageId: string;
+  /** The field at fault, for example `input` or `cost.total`. */
   readonly field: string;
 
   constructor(usageId: string, field: string, expected: string) {
@@ -49,9 +59,10 @@ export class InvalidUsageError extends PiSessionError {
   }
 }
 
-/** A write of a commit is malformed. `index` is its position in the commit. */
+/** A write of a commit is malformed, or cannot be written as JSON. Nothing was committed. */
 export class InvalidWriteError extends PiSessionError {
   readonly code = "invalid_write";
+  /** Position of the write in its commit, from 0. */
   readonly index: number;
 
   constructor(index: number, problem: string, remedy: string, options?: { cause?: unknown }) {
@@ -60,9 +71,13 @@ export class InvalidWriteError extends PiSessionError {
   }
 }
 
-/** An id is already taken by an entry or a usage row of the session, or occurs twice in the commit. */
+/**
+ * An id is already taken by an entry or a usage row of the session, or occurs twice in the commit. Nothing was
+ * committed.
+ */
 export class DuplicateIdError extends PiSessionError {
   readonly code = "duplicate_id";
+  /** The id that is taken. */
   readonly id: string;
 
   constructor(id: string) {
@@ -73,9 +88,10 @@ export class DuplicateIdError extends PiSessionError {
   }
 }
 
-/** An entry names a parent that is neither in the session nor earlier in the commit. */
+/** An entry names a parent that is neither in the session nor earlier in the commit. Nothing was committed. */
 export class MissingParentError extends PiSessionError {
   readonly code = "missing_parent";
+  /** The parent that is missing. */
   readonly parentId: string;
 
   constructor(parentId: string) {
@@ -86,9 +102,10 @@ export class MissingParentError extends PiSessionError {
   }
 }
 
-/** An entry was asked for that the session does not have. */
+/** A scan starts at, or a branch is created at, an entry that the session does not have. */
 export class UnknownEntryError extends PiSessionError {
   readonly code = "unknown_entry";
+  /** The id that was asked for. */
   readonly entryId: string;
 
   constructor(entryId: string) {
@@ -97,8 +114,10 @@ export class UnknownEntryError extends PiSessionError {
   }
 }
 
+/** The session, or its storage, was closed: by itself, its repository or its database. Nothing was sent. */
 export class SessionClosedError extends PiSessionError {
   readonly code = "session_closed";
+  /** Id of the session. */
   readonly sessionId: string;
 
   constructor(sessionId: string) {
@@ -107,8 +126,10 @@ export class SessionClosedError extends PiSessionError {
   }
 }
 
+/** The tenant has no such session, or no longer. */
 export class SessionNotFoundError extends PiSessionError {
   readonly code = "session_not_found";
+  /** The id that was asked for. */
   readonly sessionId: string;
 
   constructor(sessionId: string) {
@@ -119,8 +140,10 @@ export class SessionNotFoundError extends PiSessionError {
   }
 }
 
+/** The tenant already has a session with this id, or this repository is just creating one. Nothing was stored. */
 export class SessionExistsError extends PiSessionError {
   readonly code = "session_exists";
+  /** The id that is taken. */
   readonly sessionId: string;
 
   constructor(sessionId: string) {
@@ -131,9 +154,10 @@ export class SessionExistsError extends PiSessionError {
   }
 }
 
-/** This repository already holds the session open. */
+/** This repository holds the session open, or is just creating, forking or opening it. */
 export class SessionOpenError extends PiSessionError {
   readonly code = "session_open";
+  /** Id of the session. */
   readonly sessionId: string;
 
   constructor(sessionId: string) {
@@ -144,9 +168,10 @@ export class SessionOpenError extends PiSessionError {
   }
 }
 
-/** The stored session was written by a newer format than this package knows. */
+/** The session was stored by a newer release, in a form that this one cannot read. */
 export class SessionVersionError extends PiSessionError {
   readonly code = "session_version";
+  /** Id of the session. */
   readonly sessionId: string;
 
   constructor(sessionId: string, version: number) {
@@ -157,8 +182,10 @@ export class SessionVersionError extends PiSessionError {
   }
 }
 
+/** The session has no such branch, or no longer. Nothing was committed. */
 export class BranchNotFoundError extends PiSessionError {
   readonly code = "branch_not_found";
+  /** The name that was asked for. */
   readonly branch: string;
 
   constructor(branch: string) {
@@ -167,8 +194,10 @@ export class BranchNotFoundError extends PiSessionError {
   }
 }
 
+/** The session already has a branch with this name. Nothing was committed. */
 export class BranchExistsError extends PiSessionError {
   readonly code = "branch_exists";
+  /** The name that is taken. */
   readonly branch: string;
 
   constructor(branch: string) {
@@ -177,7 +206,10 @@ export class BranchExistsError extends PiSessionError {
   }
 }
 
-/** An assistant message that still streams was handed in as an entry. */
+/**
+ * An assistant message with stop reason `pending` was handed in as an entry. It may still change, and entries never
+ * do. Nothing was committed.
+ */
 export class PendingMessageError extends PiSessionError {
   readonly code = "pending_message";
 
@@ -197,7 +229,7 @@ export class MutationEndedError extends PiSessionError {
   }
 }
 
-/** A mutation commits at most once. */
+/** A mutation was to commit a second time; also a failed attempt counts. The second commit was not sent. */
 export class MutationCommittedError extends PiSessionError {
   readonly code = "mutation_committed";
 
@@ -208,9 +240,13 @@ export class MutationCommittedError extends PiSessionError {
   }
 }
 
-/** Somebody else has committed since the mutation first read, so its commit might rest on what is no longer true. */
+/**
+ * Another writer has committed since the mutation's first read, so its commit might rest on what is no longer true.
+ * Nothing was committed; begin a new mutation.
+ */
 export class SessionConflictError extends PiSessionError {
   readonly code = "session_conflict";
+  /** Id of the session. */
   readonly sessionId: string;
 
   constructor(sessionId: string) {
@@ -221,9 +257,13 @@ export class SessionConflictError extends PiSessionError {
   }
 }
 
-/** The session was opened exclusively after this one was opened; from then on this one can only read. */
+/**
+ * Another writer has opened the session exclusively since this one opened it. Nothing was committed; from then on
+ * this one can only read.
+ */
 export class SessionFencedError extends PiSessionError {
   readonly code = "session_fenced";
+  /** Id of the session. */
   readonly sessionId: string;
 
   constructor(sessionId: string) {
@@ -234,9 +274,13 @@ export class SessionFencedError extends PiSessionError {
   }
 }
 
-/** The source session cannot be forked in the way that was asked for. */
+/**
+ * The source cannot be forked in this way: the branch, the entry or the lane is missing, or it holds state in a
+ * reserved namespace that this release does not know. Nothing was stored.
+ */
 export class ForkError extends PiSessionError {
   readonly code = "fork_refused";
+  /** Id of the source. */
   readonly sessionId: string;
 
   constructor(sessionId: string, problem: string, remedy: string) {

@@ -1,7 +1,7 @@
 /** Any value that JSON can represent. */
 export type JsonValue = null | boolean | number | string | JsonValue[] | { [key: string]: JsonValue };
 
-/** A JSON value that is only read, as messages carry it. */
+/** A JSON value that the receiver must not change. */
 export type ReadonlyJsonValue =
   | null
   | boolean
@@ -10,4 +10,5 @@ export type ReadonlyJsonValue =
   | readonly ReadonlyJsonValue[]
   | ReadonlyJsonObject;
 
+/** A JSON object whose members the receiver must not change. */
 export type ReadonlyJsonObject = { [key: string]: ReadonlyJsonValue };

@@ -5,85 +5,176 @@ import type { SessionReader } from "./session.ts";
 import type { SessionStats } from "./usage.ts";
 import type { CommitResult, UsageRow, Write } from "./write.ts";
 
-/** The version of the stored form of a session; a newer one is refused. */
+/** The newest version of the stored form of a session that this release reads, and the one that it writes. */
 export const STORAGE_VERSION = 1;
 
-/** What a backend keeps for one session. All methods honour the abort signal of their context. */
+/**
+ * What a backend keeps for one session. Every method rejects with the reason of its context's abort signal once that
+ * is aborted; a commit that was sent is finished and reported.
+ */
 export interface Storage {
-  /** All writes, or none. */
+  /**
+   * Commits all writes or none, and gives each a `seq`. An empty commit is legal and changes nothing.
+   *
+   * @returns the `seq` of each write, and the session's totals right after this commit
+   * @throws InvalidTextError, InvalidUsageError, InvalidWriteError, DuplicateIdError, MissingParentError
+   * @throws SessionClosedError, SessionNotFoundError when the session was deleted, SessionFencedError when it was
+   *   opened exclusively since
+   */
   commit(writes: Write[], context: Context): Promise<CommitResult>;
-  /** The entries that exist, by id; unknown ids are left out. */
+  /**
+   * The entries with these ids, in the order of `ids`; ids that the session does not have are left out.
+   *
+   * @throws SessionClosedError, InvalidTextError, InvalidOptionError when `ids` is not an array
+   */
   getEntries(ids: string[], context: Context): Promise<Map<string, Entry>>;
+  /**
+   * The current value at an address; `undefined` if none is set.
+   *
+   * @throws SessionClosedError, InvalidTextError
+   */
   getValue<T>(address: Value<T>, context: Context): Promise<StoredValue<T> | undefined>;
-  /** Values of the namespace whose key starts with the prefix's key, by code point of their key. */
+  /**
+   * All values in the prefix's namespace whose key starts with the prefix's key, ordered by key (by code point). The
+   * prefix is literal, without wildcards; an empty key selects the whole namespace.
+   *
+   * @throws SessionClosedError, InvalidTextError
+   */
   scanValues<T>(prefix: Value<T>, context: Context): Promise<StoredValue<T>[]>;
+  /**
+   * Elements of a list in the order of their `seq`, by default the first 1,000; an unknown list is empty.
+   *
+   * @throws SessionClosedError, InvalidTextError, InvalidOptionError
+   */
   readList<T>(
     address: ValueList<T>,
     options: ListReadOptions | undefined,
     context: Context,
   ): Promise<ListElement<T>[]>;
-  /** The path from `start` to the root: cut at the stop, then filtered, then limited. */
+  /**
+   * Entries on the path between `query.start` and its root. The path is put in order, cut at the stop, filtered, and
+   * then limited.
+   *
+   * @throws SessionClosedError, UnknownEntryError when `start` is not an entry of the session, InvalidTextError,
+   *   InvalidOptionError
+   */
   scanBranch(query: StorageBranchScan, context: Context): Promise<Entry[]>;
-  /** The same without payloads. */
+  /**
+   * The entries that {@link Storage.scanBranch} would return, without their payloads, which stay unread.
+   *
+   * @throws SessionClosedError, UnknownEntryError when `start` is not an entry of the session, InvalidTextError,
+   *   InvalidOptionError
+   */
   scanBranchStructure(query: StorageBranchScan, context: Context): Promise<EntryStructure[]>;
+  /**
+   * Entries of the whole session, on any branch, in the order of their `seq`.
+   *
+   * @throws SessionClosedError, InvalidTextError, InvalidOptionError
+   */
   scanEntries(query: EntryScan, context: Context): Promise<Entry[]>;
+  /**
+   * Rows of the usage ledger in the order of their `seq`.
+   *
+   * @throws SessionClosedError, InvalidOptionError
+   */
   scanUsage(query: UsageScan, context: Context): Promise<UsageRow[]>;
+  /**
+   * Number of messages on all branches, and the sum of the usage ledger.
+   *
+   * @throws SessionClosedError, SessionNotFoundError when the session was deleted
+   */
   getStats(context: Context): Promise<SessionStats>;
-  /** Admits nothing more, and waits for what was admitted. */
+  /**
+   * Admits nothing more, at once; resolves when everything that was admitted has finished. Closing again waits for
+   * the same end.
+   */
   close(context: Context): Promise<void>;
 }
 
-/** What one mutation reads, and the commit that rests on it. */
+/**
+ * What one mutation reads, and the commit that rests on it. The commit succeeds only if nobody else has committed
+ * since the first read.
+ */
 export interface StorageTurn extends SessionReader {
-  /** The tip of a branch, perhaps from memory: whether it still is the tip turns out at the commit. */
+  /**
+   * The tip of a branch, perhaps from memory: the commit finds out whether it still is the tip. `undefined` if there
+   * is no such branch.
+   *
+   * @throws SessionClosedError, InvalidTextError
+   */
   recallTip(branch: string, context: Context): Promise<string | null | undefined>;
-  /** @throws SessionConflictError when somebody else has committed since the first read of this turn */
+  /**
+   * Commits all writes or none.
+   *
+   * @returns the `seq` of each write, and the session's totals right after this commit
+   * @throws SessionConflictError when another writer has committed since the first read, and what {@link
+   *   Storage.commit} throws
+   */
   commit(writes: Write[], context: Context): Promise<CommitResult>;
 }
 
-/** A storage that others write too, and that tells a mutation whether they came in between. */
+/** A storage that other writers may share, and that tells a mutation if one of them has committed in between. */
 export interface SharedStorage extends Storage {
+  /** Begins to record what a mutation rests on. Sends nothing, and needs no end. */
   beginTurn(): StorageTurn;
 }
 
+/** A place among entries; any {@link Entry} is one. */
 export interface EntryCursor {
+  /** Of the entry that was read last. */
   seq: number;
 }
 
+/** Selects entries on a path to a root. The order comes first, then the stop, then the filters, then the limit. */
 export interface BranchScan {
-  /** Default: the tip. */
+  /** The entry that the path leads from, to its root. Default: the tip of the branch. */
   start?: string;
-  /** Stops at the first entry of this type, which is the last one looked at. */
+  /**
+   * Ends the scan with the first entry of this type, in the scan's order. It is returned if the filters let it
+   * through.
+   */
   stopAtType?: EntryType;
-  /** Stops at this entry, which is the last one looked at. */
+  /** Ends the scan with this entry. It is returned if the filters let it through. */
   stopAtId?: string;
+  /** Only entries of this type. */
   type?: EntryType;
+  /** Only entries with this custom type, whatever their `type`. */
   customType?: string;
-  /** Default `newestFirst`. */
+  /** From `start` to the root (`newestFirst`, the default) or from the root to `start`. */
   order?: "newestFirst" | "oldestFirst";
+  /** At most this many entries; default: all. A limit below 1 finds nothing. */
   limit?: number;
-  /** Exclusive. */
+  /** Exclusive: finds entries before (`newestFirst`) or after (`oldestFirst`) this `seq`. */
   cursor?: EntryCursor;
 }
 
+/** A {@link BranchScan} that names its `start`, since a storage knows no branches. */
 export type StorageBranchScan = BranchScan & { start: string };
 
-/** A range of all entries of the session, both ends inclusive. */
+/** Selects entries of a whole session, on any branch, by a range of `seq`. */
 export interface EntryScan {
+  /** Only entries of this type. */
   type?: EntryType;
+  /** Only entries with this custom type, whatever their `type`. */
   customType?: string;
+  /** Inclusive. Default: from the first entry. */
   fromSeq?: number;
+  /** Inclusive. Default: to the last entry. */
   toSeq?: number;
-  /** Default `asc`. */
+  /** By `seq`: oldest first (`asc`, the default) or newest first (`desc`). */
   order?: "asc" | "desc";
+  /** At most this many entries; default: all. A limit below 1 finds nothing. */
   limit?: number;
 }
 
-/** A range of the ledger, both ends inclusive. */
+/** Selects rows of the usage ledger by a range of `seq`. */
 export interface UsageScan {
+  /** Inclusive. Default: from the first row. */
   fromSeq?: number;
+  /** Inclusive. Default: to the last row. */
   toSeq?: number;
-  /** Default `asc`. */
+  /** By `seq`: oldest first (`asc`, the default) or newest first (`desc`). */
   order?: "asc" | "desc";
+  /** At most this many rows; default: all. A limit below 1 finds nothing. */
   limit?: number;
 }

@@ -1,32 +1,44 @@
 import { InvalidUsageError } from "./errors.ts";
 
-/**
- * What one or more model calls consumed. Tokens are safe integers, costs are in US dollars.
- * `cacheWrite1h` is part of `cacheWrite`, `reasoning` is part of `output`: neither adds to a total.
- */
+/** What one or more model calls consumed. Token counts are safe integers; costs are finite numbers of US dollars. */
 export interface Usage {
+  /** Input tokens that were neither read from nor written to a cache. */
   input: number;
+  /** Output tokens, those of `reasoning` included. */
   output: number;
+  /** Input tokens that were read from a cache. */
   cacheRead: number;
+  /** Input tokens that were written to a cache, those of `cacheWrite1h` included. */
   cacheWrite: number;
+  /** The part of `cacheWrite` that is kept for an hour; absent where the provider does not tell. */
   cacheWrite1h?: number;
+  /** The part of `output` that was spent on reasoning; absent where the provider does not tell. */
   reasoning?: number;
+  /** As the provider counts them. Stored as given, not checked against the other fields. */
   totalTokens: number;
+  /** What that cost, in US dollars. */
   cost: UsageCost;
 }
 
-/** US dollars. */
+/** Costs in US dollars, as finite numbers. */
 export interface UsageCost {
+  /** Of the tokens in `input`, in US dollars. */
   input: number;
+  /** Of the tokens in `output`, in US dollars. */
   output: number;
+  /** Of the tokens in `cacheRead`, in US dollars. */
   cacheRead: number;
+  /** Of the tokens in `cacheWrite`, in US dollars. */
   cacheWrite: number;
+  /** In US dollars. Stored as given, not checked against the other fields. */
   total: number;
 }
 
-/** Totals of a session: every `message` entry on any branch, and the sum of its ledger. */
+/** Totals of a session. */
 export interface SessionStats {
+  /** Number of `message` entries on all branches. */
   messageCount: number;
+  /** Sum of the usage ledger, added as {@link addUsage} does, in ledger order. */
   usage: Usage;
 }
 
@@ -34,6 +46,7 @@ export const TOKEN_FIELDS = ["input", "output", "cacheRead", "cacheWrite", "tota
 export const OPTIONAL_TOKEN_FIELDS = ["cacheWrite1h", "reasoning"] as const;
 export const COST_FIELDS = ["input", "output", "cacheRead", "cacheWrite", "total"] as const;
 
+/** A new usage of zero, without the optional fields. */
 export function emptyUsage(): Usage {
   return {
     input: 0,
@@ -46,8 +59,8 @@ export function emptyUsage(): Usage {
 }
 
 /**
- * Adds field by field as IEEE doubles, so a total depends on the order of its rows: add in ledger order.
- * An optional field is present in the sum if either side has it.
+ * The sum of two usages, as a new object; an optional field is present if either side has it. Fields are added as
+ * IEEE doubles, so a total depends on the order of its rows: add in ledger order.
  */
 export function addUsage(left: Usage, right: Usage): Usage {
   const sum = emptyUsage();

@@ -5,65 +5,95 @@ import type { JsonValue } from "./json.ts";
 import { assertCustomType, assertEntryId, assertText, TEXT_LIMITS } from "./text.ts";
 import { assertUsage, type SessionStats, type Usage } from "./usage.ts";
 
-/** One change of a session; several make a commit. */
+/**
+ * One change of a session; a commit makes several at once. Build one with {@link insertEntry}, {@link insertUsage},
+ * {@link setValue}, {@link deleteValue}, {@link appendList} or {@link deleteList}.
+ */
 export type Write = EntryWrite | UsageWrite | ValueWrite | ListWrite;
 
+/** Adds an entry to the tree. */
 export interface EntryWrite {
   kind: "entry";
+  /** Its parent must exist: in the session, or earlier in the same commit. */
   entry: NewEntry;
 }
 
+/** Adds a row to the usage ledger. */
 export interface UsageWrite {
   kind: "usage";
+  /** The commit adds `seq`. */
   row: Omit<UsageRow, "seq">;
 }
 
+/** Sets or deletes the current value at an address. */
 export type ValueWrite = ValueSetWrite | ValueDeleteWrite;
+/** Appends to a list or deletes it whole. */
 export type ListWrite = ListAppendWrite | ListDeleteWrite;
 
+/** Sets or overwrites a value. Of several writes to one value in a commit, the last counts. */
 export interface ValueSetWrite {
   kind: "value";
   op: "set";
+  /** 1 to 256 bytes of UTF-8. */
   namespace: string;
+  /** 0 to 1,024 bytes of UTF-8. */
   key: string;
+  /** Any JSON value, `null` included; `undefined` members vanish as in `JSON.stringify`. */
   value: unknown;
 }
 
+/** Deletes a value; nothing happens if none is set. */
 export interface ValueDeleteWrite {
   kind: "value";
   op: "delete";
+  /** 1 to 256 bytes of UTF-8. */
   namespace: string;
+  /** 0 to 1,024 bytes of UTF-8. */
   key: string;
 }
 
+/** Appends one element to a list. */
 export interface ListAppendWrite {
   kind: "list";
   op: "append";
+  /** 1 to 256 bytes of UTF-8. */
   namespace: string;
+  /** 0 to 1,024 bytes of UTF-8. */
   key: string;
+  /** Any JSON value, `null` included; `undefined` members vanish as in `JSON.stringify`. */
   value: unknown;
 }
 
+/** Deletes a list with all elements appended before, in this commit or earlier. */
 export interface ListDeleteWrite {
   kind: "list";
   op: "delete";
+  /** 1 to 256 bytes of UTF-8. */
   namespace: string;
+  /** 0 to 1,024 bytes of UTF-8. */
   key: string;
 }
 
-/** One line of the append-only usage ledger. */
+/** One row of the append-only usage ledger. */
 export interface UsageRow {
+  /** Opaque, up to 512 bytes of UTF-8; unique among the entries and usage rows of its session. */
   id: string;
+  /** Position of the write in its session; strictly increasing, with gaps. Assigned by the commit. */
   seq: number;
+  /** What was consumed. It may be negative, as in a correction. */
   usage: Usage;
-  /** The entry that caused the usage; it need not exist yet. */
+  /**
+   * The entry that caused the usage, up to 512 bytes of UTF-8; it need not exist yet. Reports take provider and model
+   * from it.
+   */
   entryId?: string;
-  /** A correction rather than a call. */
+  /** A correction rather than a call: it counts in sums, but not as a call. */
   adjustment: boolean;
+  /** Data of the writer, any JSON value; never interpreted here. */
   details?: JsonValue;
 }
 
-/** A write with its place in the session, as an archive keeps it. */
+/** A write with its place in the session, as an importer hands it to the database. */
 export type CommittedWrite =
   | (Entry & { kind: "entry" })
   // The time is given where an archive knows it; otherwise it is that of the commit.
@@ -71,37 +101,44 @@ export type CommittedWrite =
   | (ValueWrite & { seq: number })
   | (ListWrite & { seq: number });
 
+/** What a commit did. */
 export interface CommitResult {
-  /** `seq` of the first write; of the next commit's first write if this one was empty. */
+  /** `seq` of the first write; for an empty commit, of the first write of the next commit. */
   firstSeq: number;
-  /** One per write, in order. */
+  /** `seq` of each write, in their order. */
   seqs: number[];
-  /** Milliseconds since the epoch. */
+  /** When it was committed, by this process's clock, in milliseconds since the epoch. */
   timestamp: number;
   /** Totals of the session right after this commit. */
   stats: SessionStats;
 }
 
+/** A write that adds an entry to the tree. Nothing is checked before the commit. */
 export function insertEntry(entry: NewEntry): EntryWrite {
   return { kind: "entry", entry };
 }
 
+/** A write that adds a row to the usage ledger. Nothing is checked before the commit. */
 export function insertUsage(row: Omit<UsageRow, "seq">): UsageWrite {
   return { kind: "usage", row };
 }
 
+/** A write that sets or overwrites a value: any JSON value, `null` included. */
 export function setValue<T>(address: Value<T>, next: NoInfer<T>): ValueSetWrite {
   return { kind: "value", op: "set", ...place(address), value: next };
 }
 
+/** A write that deletes a value, if it is set. */
 export function deleteValue<T>(address: Value<T>): ValueDeleteWrite {
   return { kind: "value", op: "delete", ...place(address) };
 }
 
+/** A write that appends one element to a list: any JSON value, `null` included. */
 export function appendList<T>(address: ValueList<T>, element: NoInfer<T>): ListAppendWrite {
   return { kind: "list", op: "append", ...place(address), value: element };
 }
 
+/** A write that deletes a list with all its elements. */
 export function deleteList<T>(address: ValueList<T>): ListDeleteWrite {
   return { kind: "list", op: "delete", ...place(address) };
 }
