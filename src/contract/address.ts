@@ -104,7 +104,7 @@ export function assertAddress(namespace: string, key: string): void {
 /**
  * Fills in the defaults of a list read and clamps its limit.
  *
- * @throws InvalidOptionError when the limit is no positive safe integer.
+ * @throws InvalidOptionError when the limit is not a positive safe integer.
  */
 export function resolveListRead(options: ListReadOptions = {}): {
   cursor: ListCursor | undefined;

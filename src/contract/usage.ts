@@ -77,7 +77,7 @@ export function addUsage(left: Usage, right: Usage): Usage {
 /**
  * The ledger sums money and tokens exactly, so it takes only what it can sum.
  *
- * @throws InvalidUsageError when tokens are no safe integers or costs are not finite.
+ * @throws InvalidUsageError when a token count is not a safe integer or a cost is not finite.
  */
 export function assertUsage(usageId: string, usage: Usage): void {
   if (typeof usage !== "object" || usage === null)

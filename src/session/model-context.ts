@@ -2,15 +2,19 @@ import type { Context } from "../contract/context.ts";
 import type { Entry, EntryProjector } from "../contract/entry.ts";
 import type { AgentMessage } from "../contract/message.ts";
 
+/** How {@link buildSessionContext} treats custom entries. */
 export interface SessionContextOptions {
-  /** By custom type. A custom entry without a projector is left out. */
+  /** Projectors by custom type. A custom entry without one is left out. */
   entryProjectors?: Readonly<Record<string, EntryProjector>>;
 }
 
 /**
- * The messages that a model would get at the end of a path.
+ * The messages that a model would get at the end of a path. The last compaction stands for everything before it, as
+ * its summary and its retained tail. Assistant messages with stop reason `error`, `aborted` or `deferred`, empty
+ * branch summaries and custom entries without a projector are left out.
  *
- * @param path entries from the root to the tip, as `scanBranch` returns them with `order: "oldestFirst"`
+ * @param path entries from the root to the tip, as `branch.findEntries` returns them with `order: "oldestFirst"`
+ * @throws what a projector throws
  * @example
  * const path = await branch.findEntries({ order: "oldestFirst" }, context);
  * const messages = await buildSessionContext(path, undefined, context);

@@ -34,13 +34,15 @@ export const UUID_V7_IDS: IdGenerator = {
   next: (timestampMs) => (timestampMs === undefined ? uuidv7() : uuidv7({ msecs: timestampMs })),
 };
 
+/** Options of a {@link StorageBackedSession}. */
 export interface StorageBackedSessionOptions {
+  /** Makes the ids of entries that branches append. Default: UUIDs of version 7. */
   idGenerator?: IdGenerator;
-  /** Runs once, after everything admitted has finished and the storage is closed. */
+  /** Called once, when everything that was admitted has finished and the storage is closed. */
   onClose?: () => void;
 }
 
-/** Each time another writer has committed, so the session as a whole gets on. */
+/** Each lost attempt means that another writer has committed, so the session makes progress. */
 const MAX_ATTEMPTS = 100;
 
 async function attemptOnce<T>(
@@ -55,7 +57,10 @@ async function attemptOnce<T>(
   }
 }
 
-/** The session contract on top of any {@link Storage}. */
+/**
+ * The session contract on top of any {@link Storage}. `repo.create`, `repo.open` and `repo.fork` return one; make one
+ * yourself for a storage of your own.
+ */
 export class StorageBackedSession<TMetadata extends SessionMetadata = SessionMetadata>
   extends StorageReader
   implements Session<TMetadata>
@@ -68,6 +73,7 @@ export class StorageBackedSession<TMetadata extends SessionMetadata = SessionMet
   readonly #onClose: () => void;
   #closing: Promise<void> | undefined;
 
+  /** `metadata` is kept as it is; closing the session closes `storage`. */
   constructor(metadata: TMetadata, storage: Storage, options: StorageBackedSessionOptions = {}) {
     super(storage);
     this.metadata = metadata;
