@@ -18,7 +18,7 @@ import { reserveBytes } from "./tenant-limits.ts";
 import { serializable, type Tables, type Transaction } from "./transaction.ts";
 import { addStats, batchWrites, type WriteBatch } from "./write-batch.ts";
 
-/** Each time somebody else has committed, so the session as a whole gets on. */
+/** Each lost attempt means that another writer has committed, so the session makes progress. */
 const MAX_OVERTAKEN = 200;
 
 /** How long to look for the outcome of a commit whose connection broke. */
@@ -51,7 +51,7 @@ export interface Writer {
 }
 
 /**
- * Commits valid writes. Where others came first, they go behind theirs, or nowhere if they rest on the `basis`. A
+ * Commits valid writes. If others came first, they go after theirs, or nowhere if they rest on the `basis`. A
  * commit whose connection broke is sent again: the compare-and-swap lets it happen once.
  *
  * @param basis what has been read; the session must not have moved since

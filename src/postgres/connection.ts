@@ -15,7 +15,7 @@ export interface WireStatement {
  * A connection as this package and Kysely use it. What arrives is read with {@link WIRE_TYPES}.
  *
  * Kysely runs migrations and an application's own queries, whose texts may be without number: they are planned each
- * time. It is not told the connection's `processID` but asks the server, since that of a pooler says nothing there.
+ * time. The connection asks the server for its process id: the `processID` that a pooler reports means nothing there.
  */
 export interface Connection extends PostgresPoolClient {
   /**
@@ -99,7 +99,7 @@ export function guardConnection(client: pg.PoolClient, isPrepared: () => boolean
       }
     },
     release(destroy?: boolean) {
-      // A pool of yours gets its connection back as it was.
+      // The caller's own pool gets its connection back as it was.
       if (isPipelined) internals.pipeline = wasPipelined === true;
       client.release(destroy === true || isDiscarded);
     },

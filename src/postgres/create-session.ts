@@ -19,21 +19,29 @@ import {
 import { admitSession } from "./tenant-limits.ts";
 import { readCommitted, type Tables, type Transaction } from "./transaction.ts";
 
-/** A session to be stored. `createdAt` is in milliseconds since the epoch. */
+/** Metadata of a session to be imported. */
 export interface NewSession {
+  /** 1 to 256 bytes of UTF-8. */
   id: string;
+  /** Milliseconds since the epoch. */
   createdAt: number;
+  /** Working directory of the agent; up to 4,096 bytes of UTF-8. */
   cwd?: string;
+  /** The session that this one was forked from, 1 to 256 bytes of UTF-8; it need not exist. */
   parentSessionId?: string;
+  /** Path of the parent's file, for an archive whose parent is known by its path only; up to 4,096 bytes of UTF-8. */
   legacyParentSessionPath?: string;
-  /** Up to 16 KB of JSON. */
+  /**
+   * Data of the application, by which `repo.page` finds the session: a JSON object of up to 16,384 bytes, nested at
+   * most 32 levels deep, without NUL or lone surrogates.
+   */
   metadata?: ReadonlyJsonObject;
 }
 
 /**
  * Adds an empty session, in one round trip.
  *
- * @throws InvalidTextError, SessionExistsError, TenantSuspendedError, TenantLimitError
+ * @throws InvalidTextError, InvalidOptionError, SessionExistsError, TenantSuspendedError, TenantLimitError
  */
 export function createSession(
   tables: Tables,
@@ -44,7 +52,11 @@ export function createSession(
   return readCommitted(tables, context, (trx) => addSession(trx, tables, key, session, { isLast: true }));
 }
 
-/** The same within a transaction, which it may end. */
+/**
+ * Adds an empty session within a transaction, which it ends if `isLast`.
+ *
+ * @throws InvalidTextError, InvalidOptionError, SessionExistsError, TenantSuspendedError, TenantLimitError
+ */
 export async function addSession(
   trx: Transaction,
   tables: Tables,

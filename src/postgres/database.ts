@@ -19,30 +19,37 @@ import { Tenants } from "./tenants.ts";
 import { assertTimeouts, type Timeouts, timeoutSettings } from "./timeouts.ts";
 import { read, type Tables } from "./transaction.ts";
 
+/** Where the tables are, and how to use the connections. */
 export interface DatabaseOptions {
-  /** Default `pi_sessions`. */
+  /** Name of the schema that holds the tables: up to 63 letters, digits and underscores. Default `pi_sessions`. */
   schema?: string;
-  /** What the server's activity view shows. Default `pi-session-postgres`. Ignored with a pool of yours. */
+  /**
+   * Name of these connections in the server's activity view. Default `pi-session-postgres`. Ignored with your own
+   * pool.
+   */
   applicationName?: string;
   /**
-   * Lets the server plan each statement once per connection, which makes commits several times faster. Default
-   * `auto`: until a pooler turns out not to keep them, as PgBouncer in transaction mode does before version 1.21 or
-   * without `max_prepared_statements`.
+   * Whether the server plans each statement once per connection, which makes commits several times faster. Default
+   * `auto`: until a pooler turns out not to keep prepared statements, as PgBouncer in transaction mode does before
+   * version 1.21 or without `max_prepared_statements`.
    */
   preparedStatements?: PreparedStatements;
-  /** Of every operation; `withTimeouts` sets those of single ones. */
+  /**
+   * Limits of every operation of repositories, sessions and `db.tenants`; `withTimeouts` replaces them for single
+   * calls. `migrate` and `withTenant` follow the server's own settings.
+   */
   timeouts?: Timeouts;
 }
 
-/** A connection string, or a pool of yours, which is never closed here. */
+/** {@link DatabaseOptions}, and either a connection string or your own pool. `close` does not end your own pool. */
 export type OpenDatabaseOptions = DatabaseOptions & ({ connectionString: string } | { pool: pg.Pool });
 
 const OLDEST_SERVER = 150_000;
 
 /**
- * Connects to a server. Creates nothing: that is what `db.migrate()` is for.
+ * Connects to a server, PostgreSQL 15 or newer. Creates nothing: that is what `db.migrate()` is for.
  *
- * @param options a connection string, or a `pg.Pool`, and where to find the tables
+ * @param options a connection string or a `pg.Pool`, and where to find the tables
  * @throws DatabaseUnreachableError, UnsupportedServerError, InvalidSchemaNameError, InvalidOptionError
  * @example
  * const db = await openDatabase({ connectionString: "postgresql://localhost/agents" });
@@ -67,7 +74,7 @@ export async function openDatabase(options: OpenDatabaseOptions | pg.Pool): Prom
   const tables = { db: db.withSchema(schema), schema, pool, timeouts };
   const database = new Database(tables);
   try {
-    // A wrong address should be told at once.
+    // A wrong address should be reported at once.
     await assertServer({ ...tables, timeouts: { ...timeouts, reconnectMs: 0 } });
     return database;
   } catch (error) {
@@ -76,10 +83,19 @@ export async function openDatabase(options: OpenDatabaseOptions | pg.Pool): Prom
   }
 }
 
-/** Sessions of agents in one schema of a PostgreSQL database. */
+/**
+ * Sessions of agents in one schema of a PostgreSQL database. Get one from {@link openDatabase}.
+ *
+ * Besides the errors that a method names, any call of it, of its tenants, repositories and sessions may reject with
+ * DatabaseClosedError, DatabaseUnreachableError, DatabaseConnectionLostError, DatabaseNotMigratedError,
+ * DatabasePermissionError, OperationTimeoutError, PreparedStatementLostError or StoredDataError; a call that writes
+ * also with TenantNotFoundError (the tenant was deleted), DatabaseFullError, DatabaseLimitError,
+ * CommitContentionError or CommitOutcomeUnknownError.
+ */
 export class Database {
+  /** Name of the schema that holds the tables. */
   readonly schema: string;
-  /** The customers whose sessions these are. */
+  /** Administers the tenants, the customers whose sessions are stored here. */
   readonly tenants: Tenants;
   readonly #tables: Tables;
   readonly #sessions = new OpenSessions();
@@ -96,8 +112,7 @@ export class Database {
    * migrates owns the tables; programs should connect as another one, which is named here once.
    *
    * @returns names of the migrations that were applied, none if the schema was up to date
-   * @throws DatabaseTooNewError, MigrationLockedError, DatabasePermissionError, RoleNotFoundError,
-   *   InvalidOptionError
+   * @throws DatabaseTooNewError, MigrationLockedError, DatabasePermissionError, RoleNotFoundError, InvalidOptionError
    * @example
    * await owner.migrate({ applicationRoles: ["agents_app"], analystRoles: ["agents_bi"] });
    */
@@ -105,19 +120,22 @@ export class Database {
     return this.#sessions.run(() => migrate(this.#tables, roles));
   }
 
-  /** For example `18.1`. */
+  /** Version of the server, for example `18.1`. */
   async serverVersion(): Promise<string> {
     return this.#sessions.run(async () => (await readServer(this.#tables)).version);
   }
 
+  /** Which migrations the schema has and lacks. Creates nothing, and works before the first migration. */
   async migrationStatus(): Promise<MigrationStatus> {
     return this.#sessions.run(() => migrationStatus(this.#tables));
   }
 
   /**
-   * The sessions of a tenant, by its slug. A new schema has the tenant `default`.
+   * The sessions of a tenant, by its slug. A new schema has the tenant `default`. Repositories of one tenant are
+   * independent of each other.
    *
-   * @throws TenantNotFoundError, TenantBeingDeletedError, DatabaseNotMigratedError, DatabaseTooNewError
+   * @throws InvalidTextError, TenantNotFoundError, TenantBeingDeletedError, DatabaseNotMigratedError,
+   *   DatabaseTooNewError
    */
   async repo(tenant: string): Promise<PgSessionRepo> {
     const { tenantId, slug } = await this.#sessions.run(() => findTenant(this.#tables, tenant));
@@ -125,11 +143,15 @@ export class Database {
   }
 
   /**
-   * Runs queries of yours in one transaction that row-level security holds to the tenant: this schema's tables, and
-   * those of yours whose policies read the setting `pi_sessions.tenant`. READ COMMITTED, with the database's timeouts;
-   * read-only for a suspended tenant. What the callback throws rolls back. Nothing is run again.
+   * Runs your own queries in one transaction that row-level security holds to the tenant: on this schema's tables,
+   * and on your own tables whose policies read the setting `pi_sessions.tenant`. The transaction is read-only for a
+   * suspended tenant, commits when the callback returns and rolls back when it throws. Its isolation level is the
+   * server's default (READ COMMITTED, unless configured otherwise), and the database's timeouts hold in it; it is not
+   * retried and cannot be aborted.
    *
-   * @throws TenantNotFoundError, TenantBeingDeletedError, DatabaseNotMigratedError, DatabaseTooNewError
+   * @returns what the callback returns
+   * @throws InvalidTextError, TenantNotFoundError, TenantBeingDeletedError, DatabaseNotMigratedError,
+   *   DatabaseTooNewError, and what the callback throws
    * @example
    * const messages = await db.withTenant("acme", (kysely) =>
    *   kysely.selectFrom("entries").select("entry_id").where("type", "=", "message").execute(),
@@ -156,16 +178,20 @@ export class Database {
   }
 
   /**
-   * Proves by trying, and without leaving anything behind, whether row-level security binds the role that is
-   * connected here. It does not bind superusers, and not quite the role that owns the tables.
+   * Finds out by trying, and without leaving anything behind, whether row-level security binds the role that is
+   * connected here. It does not bind superusers, and the role that owns the tables could switch it off.
    *
-   * @throws TenantNotFoundError, DatabaseNotMigratedError, DatabasePermissionError when the role may not write
+   * @throws InvalidTextError, TenantNotFoundError, TenantBeingDeletedError, DatabaseNotMigratedError,
+   *   DatabaseTooNewError, DatabasePermissionError when the role may not write
    */
   checkIsolation(tenant: string): Promise<IsolationCheck> {
     return this.#sessions.run(() => checkIsolation(this.#tables, tenant));
   }
 
-  /** Closes all sessions that are open here, and the connections unless the pool is yours. */
+  /**
+   * Admits nothing more, waits for what runs, and closes all sessions that were opened here; then the connections,
+   * unless the pool is your own. Closing again waits for the same end.
+   */
   close(): Promise<void> {
     return this.#sessions.close(BACKGROUND_CONTEXT, () => this.#tables.pool.end());
   }

@@ -6,10 +6,15 @@ import { readCommitted, type Statement, type Tables, write } from "./transaction
 
 /** How many rows a deletion has removed. */
 export interface DeletedRows {
+  /** Sessions of the tenant. */
   sessions: number;
+  /** Entries of those sessions. */
   entries: number;
+  /** Rows of their usage ledgers. */
   usageRows: number;
+  /** Their current values. */
   values: number;
+  /** Elements of their lists. */
   listElements: number;
 }
 
@@ -30,7 +35,7 @@ const TABLES = [
  * Removes all rows of a tenant that nobody can write any more, then the tenant. Each batch is a transaction that
  * locks rows of this tenant only; after an interruption it goes on with what is left.
  *
- * @param onProgress is told the rows removed so far after each batch
+ * @param onProgress called after each batch, with the rows removed so far
  * @throws the reason of the context's abort signal, between two batches
  */
 export async function deleteTenant(

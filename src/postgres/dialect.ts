@@ -75,7 +75,7 @@ class UnlockedAdapter extends PostgresAdapter {
 
 /**
  * Says which tables one schema has. Kysely's own looks at every table of the database, and fails when one of
- * them is dropped meanwhile.
+ * them is dropped while it looks.
  */
 class SchemaIntrospector implements DatabaseIntrospector {
   readonly #db: Kysely<unknown>;

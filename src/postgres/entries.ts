@@ -11,7 +11,7 @@ import { read, type Tables } from "./transaction.ts";
 
 const PAYLOAD = sql<string>`payload::text`.as("payload");
 
-/** @throws InvalidTextError */
+/** @throws InvalidTextError, InvalidOptionError */
 export async function getEntries(
   tables: Tables,
   key: SessionKey,
@@ -43,7 +43,7 @@ export async function getEntries(
   return new Map(ids.flatMap((id) => (found.has(id) ? [[id, found.get(id) as Entry]] : [])));
 }
 
-/** @throws InvalidTextError */
+/** @throws InvalidTextError, InvalidOptionError */
 export async function scanEntries(
   tables: Tables,
   key: SessionKey,
@@ -84,7 +84,7 @@ export function scanLimit(limit: number | undefined): number | undefined {
 /**
  * A bound of `seq`; one beyond the safe integers means the last of them.
  *
- * @throws InvalidOptionError when it is no whole number
+ * @throws InvalidOptionError when it is not a whole number
  */
 export function seqBound(option: string, bound: number | undefined): number {
   const clamped = Math.max(Number.MIN_SAFE_INTEGER, Math.min(Number.MAX_SAFE_INTEGER, bound ?? Number.NaN));

@@ -1,6 +1,9 @@
 import { PiSessionError } from "../contract/errors.ts";
 
-/** Nothing answers at the server's address, or it does not let us in. */
+/**
+ * No connection to the server: nothing answers at its address, it refuses the user, the password or the database, it
+ * has no connection left, or the pool had none free in time. Nothing was sent.
+ */
 export class DatabaseUnreachableError extends PiSessionError {
   readonly code = "database_unreachable";
 
@@ -10,7 +13,7 @@ export class DatabaseUnreachableError extends PiSessionError {
   }
 }
 
-/** The connection broke while a statement ran. */
+/** The connection broke while a statement ran. Nothing was committed; call again. */
 export class DatabaseConnectionLostError extends PiSessionError {
   readonly code = "database_connection_lost";
 
@@ -22,7 +25,10 @@ export class DatabaseConnectionLostError extends PiSessionError {
   }
 }
 
-/** The connection broke while a commit was being confirmed. */
+/**
+ * The connection broke while a commit was being confirmed, and it cannot be found out whether it happened. Read
+ * before you write again.
+ */
 export class CommitOutcomeUnknownError extends PiSessionError {
   readonly code = "commit_outcome_unknown";
 
@@ -34,7 +40,9 @@ export class CommitOutcomeUnknownError extends PiSessionError {
   }
 }
 
-/** With `preparedStatements: true`: a statement was not where this connection had prepared it. Nothing was written. */
+/**
+ * With `preparedStatements: true`: a connection pooler lost, or mixed up, a prepared statement. Nothing was written.
+ */
 export class PreparedStatementLostError extends PiSessionError {
   readonly code = "prepared_statement_lost";
 
@@ -46,9 +54,10 @@ export class PreparedStatementLostError extends PiSessionError {
   }
 }
 
-/** The tables are missing or older than this code. */
+/** The tables are missing or older than this release. */
 export class DatabaseNotMigratedError extends PiSessionError {
   readonly code = "database_not_migrated";
+  /** Name of the schema. */
   readonly schema: string;
 
   constructor(schema: string, options?: { cause?: unknown }) {
@@ -63,7 +72,9 @@ export class DatabaseNotMigratedError extends PiSessionError {
 /** A newer release has migrated the schema. */
 export class DatabaseTooNewError extends PiSessionError {
   readonly code = "database_too_new";
+  /** Name of the schema. */
   readonly schema: string;
+  /** Names of the migrations that this release does not know. */
   readonly migrations: readonly string[];
 
   constructor(schema: string, migrations: readonly string[]) {
@@ -75,7 +86,10 @@ export class DatabaseTooNewError extends PiSessionError {
   }
 }
 
-/** Another transaction held a lock that the migration needs for too long. */
+/**
+ * A migration waited too long for a lock: for 2 minutes on other migrations, or for 10 seconds on a table. Nothing
+ * was changed.
+ */
 export class MigrationLockedError extends PiSessionError {
   readonly code = "migration_locked";
 
@@ -87,6 +101,7 @@ export class MigrationLockedError extends PiSessionError {
   }
 }
 
+/** The role that is connected may not do this. Nothing was written. */
 export class DatabasePermissionError extends PiSessionError {
   readonly code = "database_permission";
 
@@ -98,7 +113,7 @@ export class DatabasePermissionError extends PiSessionError {
   }
 }
 
-/** The server has no room left: disk, memory or connections. */
+/** The server is out of disk space or memory. Nothing was written. */
 export class DatabaseFullError extends PiSessionError {
   readonly code = "database_full";
 
@@ -110,7 +125,7 @@ export class DatabaseFullError extends PiSessionError {
   }
 }
 
-/** The server refuses data of this size or depth. */
+/** The server refuses data of this size or depth. Nothing was written. */
 export class DatabaseLimitError extends PiSessionError {
   readonly code = "database_limit";
 
@@ -122,6 +137,7 @@ export class DatabaseLimitError extends PiSessionError {
   }
 }
 
+/** The server is older than PostgreSQL 15. */
 export class UnsupportedServerError extends PiSessionError {
   readonly code = "unsupported_server";
 
@@ -130,6 +146,10 @@ export class UnsupportedServerError extends PiSessionError {
   }
 }
 
+/**
+ * The schema's name has other characters than letters, digits and underscores, begins with a digit, is longer than 63
+ * characters, or is reserved (`pg_…`, `public`, `information_schema`).
+ */
 export class InvalidSchemaNameError extends PiSessionError {
   readonly code = "invalid_schema_name";
 
@@ -140,8 +160,10 @@ export class InvalidSchemaNameError extends PiSessionError {
   }
 }
 
+/** There is no tenant with this slug, or no longer. */
 export class TenantNotFoundError extends PiSessionError {
   readonly code = "tenant_not_found";
+  /** The slug that was asked for. */
   readonly tenant: string;
 
   constructor(tenant: string) {
@@ -152,8 +174,10 @@ export class TenantNotFoundError extends PiSessionError {
   }
 }
 
+/** A tenant with this slug exists already. */
 export class TenantExistsError extends PiSessionError {
   readonly code = "tenant_exists";
+  /** The slug that is taken. */
   readonly tenant: string;
 
   constructor(tenant: string) {
@@ -162,9 +186,10 @@ export class TenantExistsError extends PiSessionError {
   }
 }
 
-/** Its deletion was begun and interrupted, or goes on. */
+/** A deletion of the tenant was begun: it runs, or was interrupted and has to be finished. */
 export class TenantBeingDeletedError extends PiSessionError {
   readonly code = "tenant_being_deleted";
+  /** Slug of the tenant. */
   readonly tenant: string;
 
   constructor(tenant: string) {
@@ -175,9 +200,10 @@ export class TenantBeingDeletedError extends PiSessionError {
   }
 }
 
-/** A role that was named to \`migrate\` does not exist. */
+/** A role that was named to `migrate` does not exist, and the role that is connected may not create it. */
 export class RoleNotFoundError extends PiSessionError {
   readonly code = "role_not_found";
+  /** The name that was asked for. */
   readonly role: string;
 
   constructor(role: string) {
@@ -188,7 +214,10 @@ export class RoleNotFoundError extends PiSessionError {
   }
 }
 
-/** The operation took longer than it may, in the server. Nothing was written. */
+/**
+ * The server cancelled the operation, because it took longer than `statementMs` or waited for a lock longer than
+ * `lockMs`, or because an administrator cancelled it. Nothing was written.
+ */
 export class OperationTimeoutError extends PiSessionError {
   readonly code = "operation_timeout";
 
@@ -200,7 +229,7 @@ export class OperationTimeoutError extends PiSessionError {
   }
 }
 
-/** A cursor does not fit the page that it was handed to. */
+/** A cursor is damaged, or belongs to a page with other options. */
 export class InvalidCursorError extends PiSessionError {
   readonly code = "invalid_cursor";
 
@@ -209,9 +238,10 @@ export class InvalidCursorError extends PiSessionError {
   }
 }
 
-/** A suspended tenant can be read, and not written. */
+/** The tenant is suspended: it can be read, but not written. Nothing was written. */
 export class TenantSuspendedError extends PiSessionError {
   readonly code = "tenant_suspended";
+  /** Slug of the tenant. */
   readonly tenant: string;
 
   constructor(tenant: string) {
@@ -222,7 +252,7 @@ export class TenantSuspendedError extends PiSessionError {
   }
 }
 
-/** What a tenant may have at most: sessions, bytes of all its sessions, bytes of one entry's payload. */
+/** A limit of a tenant: number of sessions, bytes stored by all of them, or bytes of one entry's payload. */
 export type TenantLimit = "sessions" | "storedBytes" | "entryBytes";
 
 const LIMITED = {
@@ -231,11 +261,14 @@ const LIMITED = {
   entryBytes: "bytes in an entry",
 } as const;
 
-/** The tenant would have more than it may have. Nothing was written. */
+/** The call would take the tenant over one of its limits. Nothing was written. */
 export class TenantLimitError extends PiSessionError {
   readonly code = "tenant_limit";
+  /** Slug of the tenant. */
   readonly tenant: string;
+  /** The limit that would be exceeded. */
   readonly limit: TenantLimit;
+  /** Its value: a number of sessions, or of bytes. */
   readonly maximum: number;
 
   constructor(tenant: string, limit: TenantLimit, maximum: number) {
@@ -248,7 +281,7 @@ export class TenantLimitError extends PiSessionError {
   }
 }
 
-/** The repository or the database was closed. */
+/** The repository or the database object was closed. Nothing was sent. */
 export class DatabaseClosedError extends PiSessionError {
   readonly code = "database_closed";
 
@@ -257,7 +290,7 @@ export class DatabaseClosedError extends PiSessionError {
   }
 }
 
-/** Something stored does not have the form that this package writes. */
+/** The database holds something that this package never writes, such as an integer beyond 2^53. */
 export class StoredDataError extends PiSessionError {
   readonly code = "stored_data";
 

@@ -60,7 +60,10 @@ export function isConnectionLoss(error: unknown): boolean {
   );
 }
 
-/** What kept a connection from being made. A pooler says for all of it what a server says for a broken protocol. */
+/**
+ * PgBouncer reports every refused connection with class 08, which a server uses for protocol violations; while
+ * connecting it means that the database is unreachable.
+ */
 export function connectFailure(error: unknown): unknown {
   if (!codeOf(error)?.startsWith("08")) return error;
   return new DatabaseUnreachableError(reasonOf(error), { cause: error });

@@ -148,7 +148,7 @@ function selectBranch(
   const { branch, position = "at" } = options;
   const tipText = values.get(branchTip(branch).namespace);
   if (tipText === undefined) throw refusal(source, options, "branch");
-  // Whatever was set there.
+  // A tip is a value, so anybody may have stored something that is not an entry id.
   const tip: unknown = JSON.parse(tipText);
   if (tip !== null && !isStorable(tip)) throw refusal(source, options, "tip");
   const entryId = options.entryId ?? tip;

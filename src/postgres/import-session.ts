@@ -14,28 +14,39 @@ import { addStats, batchWrites } from "./write-batch.ts";
 
 /** The file that a session was imported from. */
 export interface ArchiveRecord {
-  /** Version of the archive format. */
+  /** Version of the archive format: 3 or 4. */
   format: number;
-  /** Of the whole file, in hexadecimal. */
+  /** SHA-256 of the whole file, in hexadecimal. */
   sha256: string;
+  /** Size of the file. */
   bytes: number;
 }
 
-/** Placed writes in the order of their `seq`. `finish` is called after the last chunk. */
+/** The content of one archive, on its way into the database. Read once. */
 export interface ImportStream {
+  /**
+   * Placed writes in the order of their `seq`, in groups that fit into memory. Parents come before their children.
+   */
   chunks: AsyncIterable<readonly CommittedWrite[]>;
+  /** Called after the last chunk. `nextSeq` is the `seq` of the session's next write. */
   finish(): { nextSeq: number; archive: ArchiveRecord };
 }
 
-/** How archives get into a tenant. */
+/** Stores whole archives in a tenant. Get one from `repo.importer`, and hand it to `importArchives`. */
 export interface SessionImporter {
-  /** `undefined`: no such session. Without `archive`: the session was not imported. */
+  /**
+   * Looks for a session. `undefined` if there is none; `archive` is `undefined` if the session was not imported.
+   *
+   * @throws InvalidTextError
+   */
   find(sessionId: string, context: Context): Promise<{ archive: ArchiveRecord | undefined } | undefined>;
   /**
    * Stores a session in one transaction. `open` is called again if the transaction has to be repeated.
    *
-   * @throws SessionExistsError, DuplicateIdError, MissingParentError and what `open` or its stream throws;
-   *   then nothing is left behind
+   * @returns totals of the stored session
+   * @throws InvalidTextError, InvalidOptionError, InvalidWriteError, SessionExistsError, DuplicateIdError,
+   *   MissingParentError, TenantSuspendedError, TenantLimitError, and what `open` or its stream throws; then nothing
+   *   is left behind
    */
   import(session: NewSession, open: () => ImportStream, context: Context): Promise<SessionStats>;
 }

@@ -12,12 +12,16 @@ import { readCommitted, type Tables, type Transaction } from "./transaction.ts";
 
 /** Whether row-level security binds the role that is connected. */
 export interface IsolationCheck {
+  /** Name of the role. */
   role: string;
-  /** As another tenant, and as none, it could neither see nor write a tenant's rows. */
+  /**
+   * As another tenant, and as none, the role could neither see nor write a tenant's rows, and it cannot switch
+   * row-level security off.
+   */
   isBound: boolean;
-  /** Tables whose rows showed through, and `writing` if a row could be written. */
+  /** Tables whose rows another tenant could see, and `writing` if it could write a row; empty if none. */
   leaks: string[];
-  /** Why no policy binds it, or why it could switch them off. */
+  /** Why no policy binds the role, or why it could switch them off; `undefined` if neither is so. */
   reason: "superuser" | "bypasses row-level security" | "owns the tables" | undefined;
 }
 

@@ -7,7 +7,7 @@ import { read, type Tables } from "./transaction.ts";
 
 /** Where a session comes from, and what was forked from it. */
 export interface Lineage {
-  /** The nearest first. The line ends where a session was deleted. */
+  /** The parent first, then its parent and so on. The line ends where a session was deleted. */
   ancestors: SessionSummary[];
   /** By generation, then by time of creation. A fork's parent is in its metadata. */
   descendants: SessionSummary[];

@@ -9,12 +9,13 @@ import { mainTip, type SessionSummary, SUMMARY_COLUMNS, summaryOf } from "./sess
 import { read, type Tables } from "./transaction.ts";
 import { endOfPrefix } from "./values.ts";
 
+/** Which sessions of a tenant to list. */
 export interface PgSessionListOptions {
-  /** Only sessions created with this working directory. */
+  /** Only sessions created with exactly this working directory; up to 4,096 bytes of UTF-8. */
   cwd?: string;
-  /** Only sessions whose id begins with this. */
+  /** Only sessions whose id begins with this; up to 256 bytes of UTF-8. */
   idPrefix?: string;
-  /** At most so many; all without it. */
+  /** At most this many sessions, at least 1; default: all. */
   limit?: number;
 }
 

@@ -7,19 +7,23 @@ import { assertRoles, grantToRoles, type MigrationRoles, printGrants } from "./r
 import type { DB } from "./schema.generated.ts";
 import { SAFE_SEARCH_PATH, type Tables } from "./transaction.ts";
 
+/** Which migrations a schema has and lacks. */
 export interface MigrationStatus {
   /** Names of the migrations that the schema has, in order. */
   applied: string[];
-  /** Names that `migrate()` would apply. */
+  /** Names of the migrations that `migrate()` would apply, in order. */
   pending: string[];
-  /** Names that the schema has and this version does not know. */
+  /**
+   * Names of migrations that the schema has and this release does not know; if there are any, this release refuses to
+   * work with it.
+   */
   unknown: string[];
 }
 
 const SQL_DIRECTORY = new URL("../../sql/", import.meta.url);
 export const MIGRATION_TABLE = "kysely_migration";
 const LOCK_TABLE = "kysely_migration_lock";
-/** Waiting for other migrating processes is normal; waiting for a table lock stalls everybody behind us. */
+/** Waiting for other migrating processes is normal; waiting for a table lock stalls everybody who comes after. */
 const WAIT_FOR_PEERS_MS = 120_000;
 const WAIT_FOR_TABLES_MS = 10_000;
 

@@ -8,10 +8,11 @@ import type { SessionKey } from "./session-key.ts";
 import { isSession, METADATA_COLUMNS, metadataOf, type PgSessionMetadata } from "./session-row.ts";
 import { read, type Tables, write } from "./transaction.ts";
 
+/** How to open a session. */
 export interface OpenOptions {
   /**
-   * Keeps every writer that opened the session before from committing to it: their next commit rejects with
-   * `SessionFencedError`, and they can still read. Default false: any number of writers share the session.
+   * Shuts out every writer that opened the session before: its next commit rejects with SessionFencedError, and it
+   * can still read. Default false: any number of writers share the session.
    */
   exclusive?: boolean;
 }

@@ -16,34 +16,48 @@ import {
 import { read, type Tables } from "./transaction.ts";
 import { endOfPrefix } from "./values.ts";
 
+/** What a page is sorted by: time of creation, time of the last commit, or name. */
 export type PageSort = "created" | "modified" | "name";
 
+/** Which sessions of a tenant a page shows, and in what order. A session must meet all filters. */
 export interface PageOptions {
-  /** Default `created`. By `name`, the first 200 characters count, by code point; sessions without one come last. */
+  /**
+   * Default `created`. By `name`, only the first 200 characters count, by code point; sessions without a name sort
+   * after all others.
+   */
   sort?: PageSort;
   /** Default `desc`, by name `asc`. Sessions that tie are sorted by id in the same direction. */
   order?: "asc" | "desc";
-  /** At most so many; default 50, up to 1,000. */
+  /** Size of the page, from 1 to 1,000 sessions; default 50. */
   limit?: number;
-  /** `next` of the page before, with the same options. */
+  /** `next` of the page before; every other option but `limit` must be the same. Default: the first page. */
   cursor?: string;
-  /** Working directory. */
+  /** Only sessions with exactly this working directory; up to 4,096 bytes of UTF-8. */
   cwd?: string;
+  /** Only sessions forked from this one, or created with it as their parent. */
   parentSessionId?: string;
-  /** Start of the name. */
+  /** Only sessions whose name begins with this, case-sensitively; up to 4,096 bytes of UTF-8. */
   namePrefix?: string;
-  /** From, inclusive, and to, exclusive, in milliseconds since the epoch. */
+  /** Only sessions created at or after this time, in milliseconds since the epoch. */
   createdFrom?: number;
+  /** Only sessions created before this time, in milliseconds since the epoch. */
   createdTo?: number;
+  /** Only sessions last committed to at or after this time, in milliseconds since the epoch. */
   modifiedFrom?: number;
+  /** Only sessions last committed to before this time, in milliseconds since the epoch. */
   modifiedTo?: number;
-  /** Only sessions whose metadata contain this, as `jsonb @>` defines it. */
+  /**
+   * Only sessions whose metadata contains this, as PostgreSQL's `jsonb @>` defines it; up to 16,384 bytes of JSON,
+   * nested at most 32 levels deep.
+   */
   metadata?: ReadonlyJsonObject;
 }
 
+/** One page of a tenant's sessions. */
 export interface SessionPage {
+  /** In the order that was asked for. */
   sessions: SessionSummary[];
-  /** For the next page; `undefined` after the last one. */
+  /** Cursor of the next page; `undefined` on the last one. */
   next: string | undefined;
 }
 

@@ -9,7 +9,10 @@ export interface PoolOptions {
   applicationName: string;
 }
 
-/** Whether statements are planned once per connection: see `DatabaseOptions.preparedStatements`. */
+/**
+ * Whether the server plans each statement once per connection: always, never, or until a pooler turns out not to keep
+ * prepared statements (`auto`).
+ */
 export type PreparedStatements = "auto" | boolean;
 
 /** How long a call waits for a connection, in milliseconds. */
@@ -92,7 +95,7 @@ export class GuardedPool implements PostgresPool {
     return true;
   }
 
-  /** A pool of ours ends before its sockets have closed, so it is listened to for good. */
+  /** Our own pool ends before its sockets have closed, so its listeners stay. */
   async end(): Promise<void> {
     if (this.#owned) return this.#pool.end();
     this.#pool.off("error", ignoreLostConnection);
@@ -103,8 +106,8 @@ export class GuardedPool implements PostgresPool {
 function ignoreLostConnection(): void {}
 
 /**
- * The pool stops listening when it hands a connection out. That it was ended may arrive together with the
- * server's greeting, before whoever waits for the connection runs, so this has to happen in between.
+ * The pool removes its own error listener when it hands out a connection. A shutdown notice can arrive together with
+ * the server's greeting, before the caller runs, so ours is added in the pool's `acquire` event.
  */
 function listenForErrors(client: pg.PoolClient): void {
   if (!client.listeners("error").includes(ignoreLostConnection)) client.on("error", ignoreLostConnection);

@@ -25,10 +25,14 @@ import type { Tables } from "./transaction.ts";
 import { type ModelUsage, usageByModel } from "./usage-by-model.ts";
 import { type VerifyOptions, type VerifyReport, verify } from "./verify.ts";
 
+/** What a new session starts with. */
 export interface PgSessionCreateOptions extends SessionCreateOptions {
-  /** Working directory of the agent, for listing. */
+  /** Working directory of the agent, by which the session can be listed; up to 4,096 bytes of UTF-8. */
   cwd?: string;
-  /** The application's own, by which {@link PgSessionRepo.page} finds the session; up to 16 KB of JSON. */
+  /**
+   * Data of the application, by which {@link PgSessionRepo.page} finds the session: a JSON object of up to 16,384
+   * bytes, nested at most 32 levels deep, without NUL or lone surrogates.
+   */
   metadata?: ReadonlyJsonObject;
 }
 
@@ -36,15 +40,18 @@ export interface PgSessionCreateOptions extends SessionCreateOptions {
 // biome-ignore lint/suspicious/noConfusingVoidType: it is the contract's own default
 type ListOptions = PgSessionListOptions | void;
 
+/** An open session that is stored in PostgreSQL. */
 export type PgSession = StorageBackedSession<PgSessionMetadata>;
 
 /**
  * The sessions of one tenant. Get one from `db.repo(tenant)`.
  *
  * A repository holds a session open at most once; other repositories and other processes may have it open too.
+ * Besides the errors that a method names, any call may reject with those of `Database`, and rejects with the reason
+ * of its context's abort signal once that is aborted.
  */
 export class PgSessionRepo implements SessionRepo<PgSessionMetadata, PgSessionCreateOptions, ListOptions> {
-  /** Stores whole archives. */
+  /** Stores whole archives; for `importArchives`. */
   readonly importer: SessionImporter;
   readonly #tables: Tables;
   readonly #tenantId: string;
@@ -63,9 +70,9 @@ export class PgSessionRepo implements SessionRepo<PgSessionMetadata, PgSessionCr
   }
 
   /**
-   * Creates an empty session, without a branch, and opens it.
+   * Creates an empty session, without branches, and opens it.
    *
-   * @throws InvalidTextError, SessionExistsError
+   * @throws InvalidTextError, InvalidOptionError, SessionExistsError, TenantSuspendedError, TenantLimitError
    */
   create(options: PgSessionCreateOptions, context: Context): Promise<PgSession> {
     const createdAt = Date.now();
@@ -76,9 +83,10 @@ export class PgSessionRepo implements SessionRepo<PgSessionMetadata, PgSessionCr
   }
 
   /**
-   * Creates an empty session for code that works on {@link Storage} itself. It may be opened more than once.
+   * Creates an empty session, without branches, for code that works on `Storage` itself. The session may be opened
+   * more than once.
    *
-   * @throws InvalidTextError, SessionExistsError
+   * @throws InvalidTextError, InvalidOptionError, SessionExistsError, TenantSuspendedError, TenantLimitError
    */
   createStorage(options: PgSessionCreateOptions, context: Context): Promise<PgStorage> {
     const createdAt = Date.now();
@@ -90,9 +98,10 @@ export class PgSessionRepo implements SessionRepo<PgSessionMetadata, PgSessionCr
   }
 
   /**
-   * Opens a session for code that works on {@link Storage} itself. It may be opened more than once.
+   * Opens a session, by the `id` of its metadata, for code that works on `Storage` itself. It may be opened more than
+   * once.
    *
-   * @throws SessionNotFoundError, SessionVersionError
+   * @throws InvalidTextError, SessionNotFoundError, SessionVersionError
    */
   openStorage(
     { id }: Pick<PgSessionMetadata, "id">,
@@ -108,7 +117,7 @@ export class PgSessionRepo implements SessionRepo<PgSessionMetadata, PgSessionCr
   /**
    * Opens a session by the `id` of its metadata.
    *
-   * @throws SessionNotFoundError, SessionOpenError, SessionVersionError
+   * @throws InvalidTextError, SessionNotFoundError, SessionOpenError, SessionVersionError
    */
   open(
     metadata: Pick<PgSessionMetadata, "id">,
@@ -122,19 +131,28 @@ export class PgSessionRepo implements SessionRepo<PgSessionMetadata, PgSessionCr
     });
   }
 
-  /** All sessions of the tenant, newest first. */
+  /**
+   * Metadata of the tenant's sessions, newest first; those created at the same time by id. Without options: all of
+   * them.
+   *
+   * @throws InvalidTextError, InvalidOptionError
+   */
   list(options: ListOptions | undefined, context: Context): Promise<PgSessionMetadata[]> {
     return this.#admit(() => listSessions(this.#tables, this.#tenantId, options ?? {}, context));
   }
 
-  /** {@link list} with name, first user message and totals. */
+  /**
+   * Summaries of the sessions that {@link PgSessionRepo.list} would return: with name, first user message and totals.
+   *
+   * @throws InvalidTextError, InvalidOptionError
+   */
   summarize(options: PgSessionListOptions | undefined, context: Context): Promise<SessionSummary[]> {
     return this.#admit(() => summarizeSessions(this.#tables, this.#tenantId, options ?? {}, context));
   }
 
   /**
-   * A page of the tenant's sessions, sorted and filtered, in one round trip however many there are. Sessions that are
-   * created or deleted meanwhile move no others from one page to another.
+   * One page of the tenant's sessions, sorted and filtered, in one round trip however many there are. Sessions that
+   * are created or deleted between two pages move no others from one page to another.
    *
    * @throws InvalidOptionError, InvalidTextError, InvalidCursorError
    * @example
@@ -145,9 +163,11 @@ export class PgSessionRepo implements SessionRepo<PgSessionMetadata, PgSessionCr
   }
 
   /**
-   * Replaces the metadata of a session, open or not. Objects of it that are open keep what they had.
+   * Replaces the application's metadata of a session, open or not: a JSON object of up to 16,384 bytes, nested at
+   * most 32 levels deep, without NUL or lone surrogates. Session objects that are open keep the metadata that they
+   * were opened with.
    *
-   * @throws InvalidOptionError, SessionNotFoundError, TenantSuspendedError
+   * @throws InvalidTextError, InvalidOptionError, SessionNotFoundError, TenantSuspendedError
    */
   setMetadata(
     { id }: Pick<PgSessionMetadata, "id">,
@@ -157,20 +177,24 @@ export class PgSessionRepo implements SessionRepo<PgSessionMetadata, PgSessionCr
     return this.#admit(() => setMetadata(this.#tables, this.#key(id), metadata, context));
   }
 
-  /** Where a session was forked from, and what was forked from it. @throws SessionNotFoundError */
+  /**
+   * Where a session was forked from, and what was forked from it, in any generation.
+   *
+   * @throws InvalidTextError, SessionNotFoundError
+   */
   lineage({ id }: Pick<PgSessionMetadata, "id">, context: Context): Promise<Lineage> {
     return this.#admit(() => readLineage(this.#tables, this.#key(id), context));
   }
 
-  /** What the tenant spent, by model. */
+  /** What the tenant spent over all its sessions, by model, the most expensive first. */
   usageByModel(context: Context): Promise<ModelUsage[]> {
     return this.#admit(() => usageByModel(this.#tables, this.#tenantId, context));
   }
 
   /**
-   * Removes a session that is not open here, with everything in it. Its forks stay.
+   * Removes a session that is not open here, with everything in it, by the `id` of its metadata. Its forks stay.
    *
-   * @throws SessionNotFoundError, SessionOpenError
+   * @throws InvalidTextError, SessionNotFoundError, SessionOpenError, TenantSuspendedError
    */
   delete(metadata: Pick<PgSessionMetadata, "id">, context: Context): Promise<void> {
     return this.#reserve(metadata.id, new SessionOpenError(metadata.id), () =>
@@ -179,9 +203,11 @@ export class PgSessionRepo implements SessionRepo<PgSessionMetadata, PgSessionCr
   }
 
   /**
-   * Copies a session, open or not, inside the server and opens the copy.
+   * Copies a session, open or not, inside the server and opens the copy. Commits that this repository admitted before
+   * are part of it; the application's metadata and the working directory are copied too.
    *
-   * @throws SessionNotFoundError, SessionExistsError, ForkError
+   * @throws InvalidTextError, InvalidOptionError, SessionNotFoundError, SessionExistsError, ForkError,
+   *   TenantSuspendedError, TenantLimitError
    */
   fork(source: Pick<PgSessionMetadata, "id">, options: ForkOptions, context: Context): Promise<PgSession> {
     const createdAt = Date.now();
@@ -199,11 +225,12 @@ export class PgSessionRepo implements SessionRepo<PgSessionMetadata, PgSessionCr
   }
 
   /**
-   * Checks that what is stored agrees, session by session, while programs go on writing; and rebuilds, if it is asked
-   * to, what follows from other rows. Payloads stay in the server. docs/verify.md lists the checks.
+   * Looks for inconsistencies in what is stored, session by session, while programs go on writing; with `repair`,
+   * rebuilds what follows from other rows. Payloads stay in the server. docs/verify.md describes the checks.
    *
-   * @returns how much was looked at and found; `onFinding` is told the findings
-   * @throws SessionNotFoundError, DatabasePermissionError when the role may not repair, TenantSuspendedError
+   * @returns numbers of sessions and findings; `onFinding` gets the findings themselves
+   * @throws InvalidTextError, InvalidOptionError, SessionNotFoundError, and what `onFinding` throws
+   * @throws DatabasePermissionError, TenantSuspendedError when it is to repair and may not
    * @example
    * const { findings } = await repo.verify({ onFinding: (finding) => console.log(finding) }, context);
    */
@@ -211,7 +238,10 @@ export class PgSessionRepo implements SessionRepo<PgSessionMetadata, PgSessionCr
     return this.#admit(() => verify(this.#tables, this.#tenantId, options ?? {}, context));
   }
 
-  /** Waits for what was admitted, then closes the sessions that are open here. */
+  /**
+   * Admits nothing more, waits for what was admitted, and closes the sessions that are open here. Closing again waits
+   * for the same end.
+   */
   close(context: Context): Promise<void> {
     return this.#admission.close(async () => {
       await Promise.all([...this.#open.values()].map(({ session }) => session.close(context)));
@@ -242,7 +272,7 @@ export class PgSessionRepo implements SessionRepo<PgSessionMetadata, PgSessionCr
     return this.#sessions.run(() => this.#admission.run(operation));
   }
 
-  /** Nothing else may create, open, fork to or delete the session meanwhile. */
+  /** While `work` runs, nothing else here may create, open, fork to or delete the session. */
   #reserve<T>(id: string, taken: Error, work: () => Promise<T>): Promise<T> {
     return this.#admit(async () => {
       if (this.#isTaken(id)) throw taken;

@@ -5,11 +5,14 @@ import { isStorable } from "../contract/text.ts";
 import { RoleNotFoundError } from "./errors.ts";
 import type { DB } from "./schema.generated.ts";
 
-/** Roles that may use the tables; those that do not exist are created without login, if this role may. */
+/**
+ * Roles that may use the tables. Those that do not exist are created without login, if the migrating role may do
+ * that. Roles that were named before keep their rights.
+ */
 export interface MigrationRoles {
-  /** Programs connect as these: they read and write one tenant at a time. */
+  /** Programs connect as these: they read and write one tenant at a time. Names of up to 63 bytes. */
   applicationRoles?: readonly string[];
-  /** These read the ledger of all tenants, and nothing else. */
+  /** These read the usage ledger of all tenants, and nothing else. Names of up to 63 bytes. */
   analystRoles?: readonly string[];
 }
 

@@ -11,7 +11,7 @@ import type { DB } from "./schema.generated.ts";
 import type { SessionKey } from "./session-key.ts";
 import { read, type Tables } from "./transaction.ts";
 
-/** @throws UnknownEntryError when the start is no entry of the session, InvalidTextError */
+/** @throws UnknownEntryError when the start is not an entry of the session, InvalidTextError, InvalidOptionError */
 export async function scanBranch(
   tables: Tables,
   key: SessionKey,

@@ -4,7 +4,7 @@ export interface SessionKey {
   readonly sessionId: string;
 }
 
-/** The same as column values. */
+/** A {@link SessionKey} as values of columns. */
 export function keyColumns({ tenantId, sessionId }: SessionKey): { tenant_id: string; session_id: string } {
   return { tenant_id: tenantId, session_id: sessionId };
 }

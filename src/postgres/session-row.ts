@@ -5,8 +5,12 @@ import type { SessionStats } from "../contract/usage.ts";
 import type { DB } from "./schema.generated.ts";
 import type { SessionKey } from "./session-key.ts";
 
+/** What identifies and describes a stored session. */
 export interface PgSessionMetadata extends SessionMetadata {
-  /** The application's own, by which it finds the session; left out where it is empty. */
+  /**
+   * Data of the application, by which `repo.page` finds the session; `repo.setMetadata` replaces it. Absent where it
+   * is empty.
+   */
   metadata?: ReadonlyJsonObject;
 }
 

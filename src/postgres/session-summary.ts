@@ -14,15 +14,17 @@ import {
 
 /** What a person picks a session by. */
 export interface SessionSummary {
+  /** What identifies and describes the session. */
   metadata: PgSessionMetadata;
-  /** Characters that text columns cannot hold are replaced. */
+  /** Its name, with U+FFFD for characters that a text column cannot hold; `undefined` if it has none. */
   name: string | undefined;
-  /** The start of it, on one line. */
+  /** Beginning of the first user message: up to 200 UTF-16 units on one line; `undefined` if there is none. */
   firstMessage: string | undefined;
-  /** Milliseconds since the epoch, of the last commit. */
+  /** Time of the last commit, or of its creation, in milliseconds since the epoch. */
   modifiedAt: number;
+  /** Its number of messages, and the sum of its usage ledger. */
   stats: SessionStats;
-  /** The entry that the branch `main` ends with; `null` where it is empty, `undefined` where there is none. */
+  /** Last entry of the branch `main`; `null` while the branch is empty, `undefined` if there is no such branch. */
   mainTipId: string | null | undefined;
 }
 
@@ -64,7 +66,7 @@ export function summaryOf(row: SummaryRow): SessionSummary {
     firstMessage: row.first_message ?? undefined,
     modifiedAt: row.modified_at,
     stats: statsOf(row),
-    // Whatever was set there.
+    // A tip is a value, so anybody may have stored something that is not an entry id.
     mainTipId: typeof tip === "string" || tip === null ? tip : undefined,
   };
 }

@@ -5,10 +5,11 @@ import { TenantNotFoundError } from "./errors.ts";
 import type { Tenant } from "./tenant-id.ts";
 import { readCommitted, serializable, type Tables, type Transaction } from "./transaction.ts";
 
-/** At most so many; without one of them there is no such limit. */
+/** What a tenant may have at most, as whole numbers from 0. A limit that is left out does not exist. */
 export interface TenantLimits {
+  /** Number of sessions. */
   sessions?: number;
-  /** UTF-8 bytes of the JSON of all payloads, usage rows and current values. */
+  /** UTF-8 bytes of the JSON of all payloads, usage rows and current values and lists. */
   storedBytes?: number;
   /** UTF-8 bytes of the JSON of one entry's payload. */
   entryBytes?: number;

@@ -24,7 +24,10 @@ import { PgTurn } from "./turn.ts";
 import { scanUsage } from "./usage-ledger.ts";
 import { getValue, readList, scanValues } from "./values.ts";
 
-/** {@link Storage} of one session in PostgreSQL. Any number of them, in any process, may share a session. */
+/**
+ * {@link Storage} of one session in PostgreSQL. Any number of them, in any process, may share a session. Get one from
+ * `repo.createStorage` or `repo.openStorage`.
+ */
 export class PgStorage implements SharedStorage {
   readonly #tables: Tables;
   readonly #key: SessionKey;
@@ -43,8 +46,13 @@ export class PgStorage implements SharedStorage {
   }
 
   /**
+   * Commits all writes or none, and gives each a `seq`. Commits of one storage run one after the other. One that
+   * another writer has overtaken is sent again; one whose connection broke is sent again, and happens once.
+   *
+   * @returns the `seq` of each write, and the session's totals right after this commit
    * @throws InvalidTextError, InvalidUsageError, InvalidWriteError, DuplicateIdError, MissingParentError
-   * @throws SessionNotFoundError when the session was deleted
+   * @throws SessionClosedError, SessionNotFoundError when the session was deleted, SessionFencedError,
+   *   TenantSuspendedError, TenantLimitError
    * @throws CommitContentionError when it is safe to retry, CommitOutcomeUnknownError when it is not
    */
   commit(writes: Write[], context: Context): Promise<CommitResult> {
@@ -94,9 +102,10 @@ export class PgStorage implements SharedStorage {
   }
 
   /**
-   * The entries that follow one entry (`null`: the roots), in the order of their `seq`; all of them without a limit.
+   * The entries that follow one entry (`null`: the roots), in the order of their `seq`. `limit`: at most this many;
+   * default: all; below 1 finds nothing.
    *
-   * @throws InvalidTextError
+   * @throws SessionClosedError, InvalidTextError
    */
   getChildren(parentId: string | null, options: { limit?: number }, context: Context): Promise<Entry[]> {
     return this.#admission.run(() => getChildren(this.#tables, this.#key, parentId, options, context));
@@ -110,7 +119,7 @@ export class PgStorage implements SharedStorage {
     return this.#admission.run(async () => (await readHead(this.#tables, this.#key, context)).stats);
   }
 
-  /** Waits for the commits that were admitted so far. */
+  /** Waits until every commit that was admitted so far has succeeded or failed. Never rejects. */
   async settled(): Promise<void> {
     await this.#lastCommit;
   }

@@ -2,7 +2,7 @@ import { type RawBuilder, sql } from "kysely";
 import type { SessionKey } from "./session-key.ts";
 import type { Tables } from "./transaction.ts";
 
-/** Statements to be sent before or behind those that write. Their functions are in sql/0002_tenants.sql. */
+/** Statements to be sent before or after those that write. Their functions are in sql/0002_tenants.sql. */
 
 /** Fails the transaction if the tenant is suspended or gone. */
 export function assertWritable(tables: Tables): RawBuilder<unknown> {
@@ -19,7 +19,7 @@ export function chargeSession(tables: Tables, { tenantId, sessionId }: SessionKe
   return call(tables, "charge_session", tenantId, sessionId);
 }
 
-/** Lets a session store so many more bytes, unless the tenant may not. */
+/** Lets a session store `needed` more bytes, unless that would exceed the tenant's limit. */
 export function reserveBytes(
   tables: Tables,
   { tenantId, sessionId }: SessionKey,

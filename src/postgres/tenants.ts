@@ -17,48 +17,60 @@ import { assertLimits, setLimits, type TenantLimits } from "./set-limits.ts";
 import { type Tenant, tenantOf } from "./tenant-id.ts";
 import { read, readCommitted, type Tables, write } from "./transaction.ts";
 
+/** A tenant as it is stored. */
 export interface TenantRecord {
-  /** For good: the tenant's id follows from it. */
+  /** 1 to 128 bytes of UTF-8. Permanent: the tenant's id follows from it. */
   slug: string;
+  /** UUID of version 8, derived from the slug. It is the column `tenant_id` of every table. */
   tenantId: string;
-  /** For people; can be changed. */
+  /** Display name, up to 1,024 bytes of UTF-8; can be changed. */
   name: string | undefined;
-  /** The application's own. */
+  /** Data of the application; never interpreted here. */
   settings: ReadonlyJsonObject;
   /** Milliseconds since the epoch. */
   createdAt: number;
-  /** Since when it can only be read. */
+  /** Since when the tenant is read-only, in milliseconds since the epoch; `undefined` while it is active. */
   suspendedAt: number | undefined;
   /** A deletion was begun and has to be finished. */
   isBeingDeleted: boolean;
+  /** What the tenant may have at most; a limit that is absent does not exist. */
   limits: TenantLimits;
 }
 
+/** What a new tenant starts with. */
 export interface TenantCreateOptions {
+  /** 1 to 128 bytes of UTF-8, by which programs name the tenant. It cannot be changed. */
   slug: string;
+  /** Display name, up to 1,024 bytes of UTF-8. */
   name?: string;
+  /** Data of the application, a JSON object. Default: an empty one. */
   settings?: ReadonlyJsonObject;
-  /** Only the role that owns the tables may set some. */
+  /** Default: none. Only the role that owns the tables may set limits. */
   limits?: TenantLimits;
 }
 
+/** Confirms and follows the deletion of a tenant. */
 export interface TenantDeleteOptions {
   /** The slug again, as a safeguard. */
   confirm: string;
-  /** Is told the rows removed so far, after each batch. */
+  /** Called after each batch, with the rows removed so far by this call. */
   onProgress?: (removed: DeletedRows) => void;
-  /** Aborting its signal stops after the batch that runs; call again to go on. */
+  /** Aborting its signal stops the deletion after the batch that runs; call again to go on. */
   context?: Context;
 }
 
+/** Which tenants to list. */
 export interface TenantListOptions {
-  /** At most so many; all without it. */
+  /** At most this many tenants, at least 1; default: all. */
   limit?: number;
-  /** Only slugs behind this one. */
+  /** Only tenants whose slug sorts after this one, up to 128 bytes of UTF-8: the last slug of the page before. */
   after?: string;
 }
 
-/** The customers of a database. Get it from `db.tenants`. All but `create` and `get` need the role that owns the tables. */
+/**
+ * The tenants of a database; get it from `db.tenants`. An application role may `create` (without limits), `get` and
+ * `rename`; everything else needs the role that owns the tables and rejects with DatabasePermissionError otherwise.
+ */
 export class Tenants {
   readonly #tables: Tables;
   readonly #sessions: OpenSessions;
@@ -69,7 +81,12 @@ export class Tenants {
     this.#sessions = sessions;
   }
 
-  /** @throws InvalidTextError, InvalidOptionError, TenantExistsError */
+  /**
+   * Adds a tenant. Limits are set after it was added: if that fails, the tenant exists without them.
+   *
+   * @throws InvalidTextError, InvalidOptionError, TenantExistsError, DatabasePermissionError when the role may not
+   *   set limits
+   */
   create({ slug, name, settings = {}, limits }: TenantCreateOptions): Promise<TenantRecord> {
     return this.#run(slug, async (tables, tenant) => {
       assertName(name);
@@ -93,21 +110,29 @@ export class Tenants {
     });
   }
 
-  /** @throws TenantNotFoundError */
+  /**
+   * One tenant, also a suspended one or one that is being deleted.
+   *
+   * @throws InvalidTextError, TenantNotFoundError
+   */
   get(slug: string): Promise<TenantRecord> {
     return this.#run(slug, getTenant);
   }
 
   /**
-   * By slug, in the order of code points.
+   * Tenants in the order of their slugs, by code point.
    *
-   * @throws DatabasePermissionError when the role sees one tenant at a time
+   * @throws InvalidTextError, InvalidOptionError, DatabasePermissionError when the role sees one tenant at a time
    */
   list(options: TenantListOptions = {}): Promise<TenantRecord[]> {
     return this.#sessions.run(() => listTenants(this.#tables, options));
   }
 
-  /** Changes the name for people; a slug stays. `undefined` removes the name. @throws TenantNotFoundError */
+  /**
+   * Changes the display name; `undefined` removes it. The slug stays.
+   *
+   * @throws InvalidTextError, TenantNotFoundError
+   */
   rename(slug: string, name: string | undefined): Promise<TenantRecord> {
     return this.#run(slug, async (tables, tenant) => {
       assertName(name);
@@ -115,14 +140,23 @@ export class Tenants {
     });
   }
 
-  /** Replaces the application's own settings. @throws TenantNotFoundError, InvalidOptionError */
+  /**
+   * Replaces the application's settings of a tenant by another JSON object.
+   *
+   * @throws InvalidTextError, InvalidOptionError, TenantNotFoundError, DatabasePermissionError
+   */
   setSettings(slug: string, settings: ReadonlyJsonObject): Promise<TenantRecord> {
     return this.#run(slug, async (tables, tenant) =>
       updateTenant(tables, tenant, { settings: settingsText(settings) }),
     );
   }
 
-  /** From now on the tenant can only be read. Commits that are under way may still succeed. @throws TenantNotFoundError */
+  /**
+   * Makes a tenant read-only: writes to it reject with TenantSuspendedError. Commits that are under way may still
+   * succeed.
+   *
+   * @throws InvalidTextError, TenantNotFoundError, DatabasePermissionError
+   */
   suspend(slug: string): Promise<TenantRecord> {
     return this.#run(slug, (tables, tenant) =>
       updateTenant(tables, tenant, {
@@ -131,7 +165,11 @@ export class Tenants {
     );
   }
 
-  /** @throws TenantNotFoundError, TenantBeingDeletedError */
+  /**
+   * Makes a suspended tenant writable again.
+   *
+   * @throws InvalidTextError, TenantNotFoundError, TenantBeingDeletedError, DatabasePermissionError
+   */
   resume(slug: string): Promise<TenantRecord> {
     return this.#run(slug, async (tables, tenant) => {
       const record = await getTenant(tables, tenant);
@@ -141,9 +179,9 @@ export class Tenants {
   }
 
   /**
-   * Replaces all limits. Those that are lower than what the tenant has only keep it from growing.
+   * Replaces all limits; those left out are lifted. A limit below what the tenant has only keeps it from growing.
    *
-   * @throws TenantNotFoundError, InvalidOptionError
+   * @throws InvalidTextError, InvalidOptionError, TenantNotFoundError, DatabasePermissionError
    */
   setLimits(slug: string, limits: TenantLimits): Promise<TenantRecord> {
     return this.#run(slug, async (tables, tenant) => {
@@ -154,11 +192,12 @@ export class Tenants {
   }
 
   /**
-   * Removes a tenant and everything that it has, in batches that lock no other tenant's rows. Nobody can write the
-   * tenant from the first moment on, and nobody can open it. After an interruption, call it again.
+   * Removes a tenant and everything that it has, in batches that lock no other tenant's rows. From the first moment
+   * on, nobody can open or write the tenant. After an interruption, call it again.
    *
    * @returns what was removed by this call
-   * @throws TenantNotFoundError, InvalidOptionError when `confirm` is not the slug
+   * @throws InvalidTextError, InvalidOptionError when `confirm` is not the slug, TenantNotFoundError,
+   *   DatabasePermissionError, and the reason of the abort signal, between two batches
    */
   delete(
     slug: string,

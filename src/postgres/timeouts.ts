@@ -1,20 +1,27 @@
 import { type Context, createContextKey, withContextValue } from "../contract/context.ts";
 import { InvalidOptionError } from "../contract/errors.ts";
 
-/** How long operations may take. All in milliseconds. */
+/** How long an operation may take, in whole milliseconds up to 2,147,483,647. */
 export interface Timeouts {
-  /** One statement in the server; then the call rejects and nothing is written. Default: the server's own. */
+  /**
+   * How long one statement may run in the server, at least 1; then the call rejects with OperationTimeoutError and
+   * nothing is written. Default: the server's own setting.
+   */
   statementMs?: number;
-  /** Waiting for a lock in the server. Default: the server's own. */
+  /**
+   * How long a statement may wait for a lock in the server, at least 1; then the call rejects with
+   * OperationTimeoutError and nothing is written. Default: the server's own setting.
+   */
   lockMs?: number;
-  /** Waiting for a server that restarts or fails over. Default 10,000. */
+  /** How long to try again while the server restarts or fails over; 0 fails at once. Default 10,000. */
   reconnectMs?: number;
 }
 
 const KEY = createContextKey<Timeouts>("timeouts");
 
 /**
- * A context whose operations have these timeouts instead of the database's.
+ * Derives a context whose operations have these timeouts instead of the database's. Those that are left out stay as
+ * they are in `parent`.
  *
  * @throws InvalidOptionError
  * @example

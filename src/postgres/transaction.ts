@@ -26,7 +26,7 @@ export interface Tables {
   readonly timeouts: Timeouts;
 }
 
-/** A statement that a read sends before its own, and who is told what it found. */
+/** A statement that a read sends before its own, and what receives its rows. */
 export interface Preface {
   statement(db: Kysely<DB>): Statement<unknown>;
   receive(rows: unknown[]): void;
@@ -50,7 +50,7 @@ export interface Transaction {
   readonly db: Kysely<DB>;
   /** Sends statements together and resolves to the rows of each. */
   send<TRows extends readonly unknown[]>(...statements: Statements<TRows>): Promise<RowsOf<TRows>>;
-  /** The same with the commit right behind them, so it must be the last that is sent. */
+  /** Sends statements with the commit right after them, so it must be the last call; resolves to the rows of each. */
   commitWith<TRows extends readonly unknown[]>(...statements: Statements<TRows>): Promise<RowsOf<TRows>>;
   /** Undoes what was sent, unless it is committed. */
   rollBack(): Promise<void>;

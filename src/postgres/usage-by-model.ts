@@ -4,17 +4,29 @@ import { read, type Tables } from "./transaction.ts";
 
 /** What a tenant spent on one model. */
 export interface ModelUsage {
-  /** `unknown` where no assistant message is named by the ledger. */
+  /**
+   * Provider of the assistant message that a usage row names; `unknown` for rows whose entry is not an assistant
+   * message.
+   */
   provider: string;
+  /**
+   * Model of the assistant message that a usage row names; `unknown` for rows whose entry is not an assistant
+   * message.
+   */
   model: string;
+  /** Number of usage rows, adjustments excluded. */
   calls: number;
-  /** Tokens; exact up to 2^53. */
+  /** Input tokens that were neither read from nor written to a cache; exact up to 2^53. */
   input: number;
+  /** Output tokens; exact up to 2^53. */
   output: number;
+  /** Input tokens that were read from a cache; exact up to 2^53. */
   cacheRead: number;
+  /** Input tokens that were written to a cache; exact up to 2^53. */
   cacheWrite: number;
+  /** Sum of the rows' own totals; exact up to 2^53. */
   totalTokens: number;
-  /** US dollars, exact, as a decimal. */
+  /** US dollars, exact, as the text of a decimal number. */
   cost: string;
 }
 

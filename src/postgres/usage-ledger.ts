@@ -7,6 +7,7 @@ import type { SessionKey } from "./session-key.ts";
 import { isSession } from "./session-row.ts";
 import { read, type Tables } from "./transaction.ts";
 
+/** @throws InvalidOptionError */
 export async function scanUsage(
   tables: Tables,
   key: SessionKey,

@@ -38,7 +38,7 @@ export function firstPreviewStatement(db: Kysely<DB>, key: SessionKey) {
 
 /**
  * Whether parents are there and earlier, and whether the runs are those that the parents make. One rule per entry is
- * enough, since it rests on the entries before: it goes on with its parent's run right behind the parent, or it begins
+ * enough, since it rests on the entries before: it goes on with its parent's run right after the parent, or it begins
  * a run of its own number, and then the parent's run has gone on with another child before. An entry
  * whose parent is not there can be in any run.
  */

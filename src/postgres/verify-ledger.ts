@@ -32,7 +32,7 @@ const COLUMNS = [
   "cost_total",
 ] as const;
 
-/** The next rows of the ledger behind a `seq`, in their order. */
+/** The next rows of the ledger after a `seq`, in their order. */
 export function ledgerStatement(db: Kysely<DB>, key: SessionKey, after: number) {
   return db
     .selectFrom("usage_ledger")

@@ -11,7 +11,7 @@ export const TIPS_PER_READ = 1_000;
 /** No id is longer, however it is escaped: JSON needs at most six bytes for one. */
 const MAX_TIP_BYTES = 6 * TEXT_LIMITS.id + 2;
 
-/** The next branches behind a name. A tip that is too long to be an id comes without its text. */
+/** The next branches after a name. A tip that is too long to be an id comes without its text. */
 export function tipsStatement(db: Kysely<DB>, key: SessionKey, after: string | undefined) {
   return db
     .selectFrom("scalar_values")

@@ -7,39 +7,43 @@ import { isRepairable, repairSession } from "./verify-repair.ts";
 import { type Examination, examineSession, type Fault } from "./verify-session.ts";
 import { examineTenant, recountTenant } from "./verify-tenant.ts";
 
+/** What to verify, and whether to repair it. */
 export interface VerifyOptions {
-  /** Only this session. Default: all of the tenant, and what is counted for the tenant as a whole. */
+  /** Only this session. Default: all sessions of the tenant, and what is counted for the tenant as a whole. */
   sessionId?: string;
-  /** Rebuilds what follows from other rows, and nothing else. Default false: looks only. */
+  /** Whether to rebuild what follows from other rows; nothing else is ever changed. Default false. */
   repair?: boolean;
-  /** Is told each finding; the verification goes on when it has resolved. */
+  /** Called with each finding; the verification goes on when it has resolved. */
   onFinding?: (finding: Finding) => void | Promise<void>;
 }
 
-/** Something that does not agree. At most one per check and session. */
+/** An inconsistency. There is at most one per check and session. */
 export interface Finding {
+  /** The check that failed. */
   check: VerifyCheck;
-  /** `undefined`: the tenant as a whole. */
+  /** Id of the session; `undefined` for the tenant as a whole. */
   sessionId: string | undefined;
-  /** How many rows, or fields, it holds for. */
+  /** Number of rows, or fields, that are affected. */
   count: number;
-  /** What was found, in words, without anything that a message says. */
+  /** What was found, in words and without message content. */
   what: string;
-  /** It can be rebuilt from other rows. */
+  /** Whether it can be rebuilt from other rows. */
   repairable: boolean;
-  /** It has been. */
+  /** Whether it has been rebuilt. */
   repaired: boolean;
 }
 
+/** Numbers of a verification. */
 export interface VerifyReport {
-  /** Sessions that were looked at. */
+  /** Number of sessions that were looked at. */
   sessions: number;
+  /** Number of findings, repaired ones included. */
   findings: number;
-  /** Of the findings. */
+  /** How many of the findings were repaired. */
   repaired: number;
 }
 
-/** Stable names; docs/verify.md says what each looks at. */
+/** Stable names of the checks; docs/verify.md describes each. */
 export type VerifyCheck =
   | "seq_shared"
   | "seq_ahead"

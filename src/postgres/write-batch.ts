@@ -64,9 +64,9 @@ export interface WriteBatch {
 }
 
 /**
- * Sorts placed writes by table; `timestamp` is for usage rows that bring none, `firstIndex` is the place of the
- * first write in its commit. Of several writes to one address only the last counts; of a list, those
- * after its last deletion. `timestamp` is that of usage rows that bring none.
+ * Sorts placed writes by table. `timestamp` dates usage rows that bring none; `firstIndex` is the position of the
+ * first write in its commit. Of several writes to one value only the last counts; of a list, those after its last
+ * deletion.
  *
  * @throws InvalidWriteError when a value cannot be written as JSON
  */
