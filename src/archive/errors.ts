@@ -6,30 +6,41 @@ export type ArchiveErrorCode =
   | "path_not_found"
   /** The operating system does not let us read it. */
   | "unreadable"
-  /** A device, a socket, a pipe. */
+  /** The path names a device, a socket or a pipe. */
   | "not_a_file"
-  /** The first line is no header of a pi session. */
+  /** The first line is not a header of a pi session. */
   | "not_an_archive"
   /** A pi session of a version that this release does not read. */
   | "unsupported_version"
+  /** The header lacks a field, has one of the wrong type, or is cut off. */
   | "invalid_header"
+  /** A line is not valid UTF-8. */
   | "invalid_utf8"
+  /** A line is not valid JSON. */
   | "invalid_json"
+  /** A line is longer than this release reads. */
   | "line_too_long"
+  /** The file has more records than this release can keep track of. */
   | "too_many_records"
+  /** A record lacks a field, has one of the wrong type, or is nested too deeply. */
   | "invalid_record"
-  /** A record type that this release does not read. */
+  /** A record of a type that this release does not read. */
   | "unsupported_record"
+  /** An identifier is too long, is empty, or holds a NUL or a lone surrogate. */
   | "invalid_text"
+  /** Usage holds something that the ledger cannot sum. */
   | "invalid_usage"
+  /** The `seq` of the records do not increase. */
   | "invalid_sequence"
+  /** An id occurs twice. */
   | "duplicate_id"
+  /** A record names a parent that does not come before it. */
   | "missing_parent"
-  /** A label, a summary or a compaction names a record that is not there. */
+  /** A label, a summary or a compaction names a record that is not in the file. */
   | "missing_reference"
   /** The file was changed while it was read. */
   | "file_changed"
-  /** The session is already stored, and not from this file. */
+  /** The session is already stored, and not from the same bytes. */
   | "session_exists";
 
 export interface ArchiveErrorPlace {
@@ -38,14 +49,18 @@ export interface ArchiveErrorPlace {
   readonly line?: number | undefined;
 }
 
-/** An archive cannot be imported. The reason never repeats what was said in the session. */
+/**
+ * An archive cannot be imported. Neither message nor reason repeats message content. `importArchives` reports it and
+ * never throws it.
+ */
 export class ArchiveError extends PiSessionError {
-  /** An {@link ArchiveErrorCode}, or the code of the error that is the cause. */
+  /** An {@link ArchiveErrorCode}, or the code of the error that is the `cause`. */
   readonly code: string;
+  /** Path of the file. */
   readonly path: string;
-  /** Counted from 1; undefined where no single line is to blame. */
+  /** Counted from 1; `undefined` where no single line is at fault. */
   readonly line: number | undefined;
-  /** What is wrong and what to do, without path and line. */
+  /** What is wrong and, where something can be done, what to do; without path and line. */
   readonly reason: string;
 
   constructor(

@@ -13,22 +13,23 @@ import { type Candidate, findArchives } from "./find-archives.ts";
 import { importFile } from "./import-file.ts";
 import { type FileOutcome, type ImportProgress, type ImportReport, reportOf } from "./report.ts";
 
+/** How to import. */
 export interface ImportOptions {
-  /** Reads and checks everything and writes nothing. */
+  /** Whether to read and check everything and write nothing. Default false. */
   dryRun?: boolean;
-  /** Called often: after every block that is read and every file that is finished. */
+  /** Called often: after every block that is read, and every path that is finished. */
   onProgress?: (progress: ImportProgress) => void;
 }
 
 /**
- * Stores the sessions of pi's archives (JSONL of version 3 and format 4), one transaction per file. A session
- * that is stored from the same bytes already is left alone, so that importing again does nothing. A file that
- * cannot be imported is reported, leaves nothing behind and stops nothing.
+ * Stores the sessions of pi's archives (JSONL of version 3 and format 4, as pi-agent-core 0.87.1 writes them), one
+ * transaction per file. A session that is already stored from the same bytes is left alone, so importing again does
+ * nothing. A file that cannot be imported is reported, leaves nothing behind and does not stop the others.
  *
- * @param paths files, and directories that are searched for `*.jsonl`
- * @throws what the database says where no file is to blame (it is full, the connection is lost, …) and the reason
- *   of an abort; files before that one stay imported
- *
+ * @param importer `repo.importer` of the tenant that gets the sessions
+ * @param paths files, and directories that are searched for `*.jsonl`, also below
+ * @throws the reason of the abort signal, and the database's error where no file is to blame (the tenant is suspended
+ *   or at its limit, the server is full, the connection is lost, …); files before that one stay imported
  * @example
  * const repo = await db.repo("default");
  * const report = await importArchives(repo.importer, ["sessions"], {}, context);
@@ -78,7 +79,7 @@ async function outcomeOf(
 
 type FaultOfFile = Error & { code: string };
 
-/** What another file may not run into as well. */
+/** Whether the cause lies in this file, so that others may still be imported. */
 function isFaultOfFile(error: unknown): error is FaultOfFile {
   return (
     error instanceof ArchiveError ||

@@ -1,66 +1,95 @@
-/** What became of one path. */
+/** What became of one path. Tell the kinds apart by `status`. */
 export type FileOutcome = StoredOutcome | SkippedOutcome | FailedOutcome;
 
+/** The session of this file is stored, or would be. */
 export interface StoredOutcome {
+  /** Path of the file. */
   path: string;
-  /** `unchanged`: the session is stored already, from the same bytes. `would_import`: this is a dry run. */
+  /**
+   * `imported`: it is stored now. `unchanged`: it was stored already, from the same bytes. `would_import`: this is a
+   * dry run.
+   */
   status: "imported" | "unchanged" | "would_import";
+  /** Id of the session, as in the file. */
   sessionId: string;
-  /** Version of the archive format. */
+  /** Version of the archive format: 3 or 4. */
   format: number;
-  /** These three are 0 where the file is unchanged, since only its hash was looked at. */
+  /** Number of entries; 0 if the file is unchanged, since then only its hash was computed. */
   entries: number;
+  /** Number of `message` entries; 0 if the file is unchanged. */
   messages: number;
+  /** Number of rows for the usage ledger; 0 if the file is unchanged. */
   usageRows: number;
   /** Size of the file. */
   bytes: number;
 }
 
-/** Found in a directory, and no session archive. */
+/** This path was found in a directory and is not a session archive. */
 export interface SkippedOutcome {
+  /** Path of the file or directory. */
   path: string;
+  /** Nothing was stored, and nothing is wrong. */
   status: "skipped";
+  /** Why it was skipped. */
   reason: string;
 }
 
+/** This path cannot be imported. Nothing of it was stored. */
 export interface FailedOutcome {
+  /** Path of the file or directory. */
   path: string;
+  /** Something is wrong; `code`, `line` and `reason` say what and where. */
   status: "failed";
-  /** Counted from 1. */
+  /** Counted from 1; absent where no single line is at fault. */
   line?: number;
-  /** Stable; see `ArchiveErrorCode`. */
+  /** Stable across versions: an `ArchiveErrorCode`, the code of a PiSessionError, or `refused_by_database`. */
   code: string;
-  /** What is wrong and what to do. Never repeats what was said in the session. */
+  /** What is wrong and, where something can be done, what to do. Never repeats message content. */
   reason: string;
 }
 
+/** What became of all paths of an import. */
 export interface ImportReport {
+  /** Whether nothing was to be written. */
   dryRun: boolean;
-  /** In the order in which they were found. */
+  /** One outcome per path, in the order in which they were found. */
   files: FileOutcome[];
+  /** Number of files whose session was stored. */
   imported: number;
+  /** Number of files whose session was stored already, from the same bytes. */
   unchanged: number;
+  /** Number of files whose session a dry run would have stored. */
   wouldImport: number;
+  /** Number of paths in directories that are not session archives. */
   skipped: number;
+  /** Number of paths that cannot be imported. */
   failed: number;
-  /** Of all files that were or would be imported. */
+  /** Number of entries in the files that were or would be imported. */
   entries: number;
+  /** Number of `message` entries in the files that were or would be imported. */
   messages: number;
+  /** Number of rows for the usage ledger from the files that were or would be imported. */
   usageRows: number;
+  /** Size of the files that were or would be imported. */
   bytes: number;
 }
 
-/** How far an import is. */
+/** How far an import has come. */
 export interface ImportProgress {
-  /** Files that are finished, of all that were found. */
+  /** Number of paths that are finished. */
   filesDone: number;
+  /** Number of paths that were found. */
   filesTotal: number;
-  /** Bytes of the files; those of the current file count by the share of its work. */
+  /**
+   * Bytes of the files that are finished, and of the current one in proportion to its work; never more than
+   * `bytesTotal`.
+   */
   bytesDone: number;
+  /** Size of all files when they were found. */
   bytesTotal: number;
-  /** The file that is being read or was finished. */
+  /** The file that is being read, or was just finished. */
   path: string;
-  /** Given once for each file, when it is finished. */
+  /** What became of `path`; given once per path, when it is finished. */
   outcome?: FileOutcome;
 }
 
