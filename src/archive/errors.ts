@@ -18,9 +18,9 @@ export type ArchiveErrorCode =
   | "invalid_utf8"
   /** A line is not valid JSON. */
   | "invalid_json"
-  /** A line is longer than this release reads. */
+  /** A line, or what a compaction retains, is longer than this release reads. */
   | "line_too_long"
-  /** The file has more records than this release can keep track of. */
+  /** The file has more ids than this release can keep track of. */
   | "too_many_records"
   /** A record lacks a field, has one of the wrong type, or is nested too deeply. */
   | "invalid_record"
@@ -30,7 +30,7 @@ export type ArchiveErrorCode =
   | "invalid_text"
   /** Usage holds something that the ledger cannot sum. */
   | "invalid_usage"
-  /** The `seq` of the records do not increase. */
+  /** A `seq` is not greater than the one before it. */
   | "invalid_sequence"
   /** An id occurs twice. */
   | "duplicate_id"

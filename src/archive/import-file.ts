@@ -22,7 +22,7 @@ export interface ImportFileOptions {
 /**
  * Stores the session of one file, in one transaction.
  *
- * @throws ArchiveError when the file is to blame, else what the database says; then nothing is left behind
+ * @throws ArchiveError when the file is to blame, otherwise the database's error; then nothing is left behind
  */
 export async function importFile(
   importer: SessionImporter,
@@ -160,7 +160,7 @@ function sessionExists(
   );
 }
 
-/** Tells the line of a write that the database layer refused by its position. */
+/** Adds path and line to what the database layer said about a write, which it names by position. */
 function withPlace(error: unknown, path: string, stream: ArchiveStream | undefined): unknown {
   if (error instanceof SessionExistsError) {
     return sessionExists(path, error.sessionId, "perhaps by another import just now", { cause: error });

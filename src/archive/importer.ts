@@ -22,9 +22,9 @@ export interface ImportOptions {
 }
 
 /**
- * Stores the sessions of pi's archives (JSONL of version 3 and format 4, as pi-agent-core 0.87.1 writes them), one
- * transaction per file. A session that is already stored from the same bytes is left alone, so importing again does
- * nothing. A file that cannot be imported is reported, leaves nothing behind and does not stop the others.
+ * Stores the sessions of pi's archives (JSONL of version 3, and format 4 of pi-agent-core 0.87.1), one transaction
+ * per file. A session that is already stored from the same bytes is left alone, so importing again does nothing. A
+ * file that cannot be imported is reported, leaves nothing behind and does not stop the others.
  *
  * @param importer `repo.importer` of the tenant that gets the sessions
  * @param paths files, and directories that are searched for `*.jsonl`, also below
