@@ -1,10 +1,14 @@
 export {
   ArchiveError,
+  type ArchiveErrorCode,
+  type FailedOutcome,
   type FileOutcome,
   type ImportOptions,
   type ImportProgress,
   type ImportReport,
   importArchives,
+  type SkippedOutcome,
+  type StoredOutcome,
 } from "./archive/index.ts";
 export {
   type Address,
