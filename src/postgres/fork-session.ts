@@ -53,7 +53,7 @@ export async function forkSession(
         createdAt,
         parentSessionId: source.sessionId,
         ...(origin.cwd === null ? {} : { cwd: origin.cwd }),
-        // So that whoever finds the source finds its forks.
+        // A search that finds the source is to find its forks too.
         metadata: JSON.parse(origin.metadata) as ReadonlyJsonObject,
       };
       assertNewSession(session);

@@ -53,13 +53,13 @@ export function repairSession(
   });
 }
 
-/** First, as whoever reserves bytes does. */
+/** Locked before the session, in the order in which bytes are reserved, so that the two cannot deadlock. */
 function lockStorage(db: Kysely<DB>, { tenantId }: SessionKey) {
   return db.selectFrom("tenant_storage").select("tenant_id").where("tenant_id", "=", tenantId).forUpdate();
 }
 
 /**
- * A lock would not do: a commit that waits for it would go on with what it has read before. Behind an update it starts
+ * A lock would not do: a commit that waits for it would go on with what it has read before. After an update it starts
  * over.
  */
 function takeSession(db: Kysely<DB>, key: SessionKey) {

@@ -4,7 +4,7 @@ import { StoredDataError } from "./errors.ts";
 const OID = { bool: 16, int8: 20, int2: 21, int4: 23, float8: 701 } as const;
 
 /**
- * How column values arrive in JavaScript, whatever the process has told `pg` globally: 64-bit integers
+ * How column values arrive in JavaScript, whatever type parsers the process has set in `pg`: 64-bit integers
  * as safe integers or an error, `json` and `numeric` as their text.
  */
 export const WIRE_TYPES = {
