@@ -24,12 +24,13 @@ export interface ImportOptions {
 /**
  * Stores the sessions of pi's archives (JSONL of version 3, and format 4 of pi-agent-core 0.87.1), one transaction
  * per file. A session that is already stored from the same bytes is left alone, so importing again does nothing. A
- * file that cannot be imported is reported, leaves nothing behind and does not stop the others.
+ * file that cannot be imported, or for which the tenant has no room, is reported, leaves nothing behind and does not
+ * stop the others.
  *
  * @param importer `repo.importer` of the tenant that gets the sessions
  * @param paths files, and directories that are searched for `*.jsonl`, also below
- * @throws the reason of the abort signal, and the database's error where no file is to blame (the tenant is suspended
- *   or at its limit, the server is full, the connection is lost, …); files before that one stay imported
+ * @throws the reason of the abort signal, and the database's error where no file is to blame (the tenant is
+ *   suspended, the server is full, the connection is lost, …); files before that one stay imported
  * @example
  * const repo = await db.repo("default");
  * const report = await importArchives(repo.importer, ["sessions"], {}, context);
@@ -79,7 +80,7 @@ async function outcomeOf(
 
 type FaultOfFile = Error & { code: string };
 
-/** Whether the cause lies in this file, so that others may still be imported. */
+/** Whether another file may still be imported. */
 function isFaultOfFile(error: unknown): error is FaultOfFile {
   return (
     error instanceof ArchiveError ||

@@ -289,7 +289,10 @@ export class ForkError extends PiSessionError {
   }
 }
 
-/** Other commits came first, again and again. */
+/**
+ * Other transactions came first: a commit was overtaken too often, or a serialization failure or a deadlock ended the
+ * transaction. Nothing was committed; it is safe to try again.
+ */
 export class CommitContentionError extends PiSessionError {
   readonly code = "commit_contention";
 

@@ -239,7 +239,7 @@ export interface Session<TMetadata extends SessionMetadata = SessionMetadata> ex
    * callback.
    *
    * @returns what the callback returns
-   * @throws SessionClosedError, SessionConflictError after 100 attempts, and what the callback throws
+   * @throws SessionClosedError, CommitContentionError after 100 attempts, and what the callback throws
    * @example
    * await session.mutate(async (mutator) => {
    *   const count = (await mutator.getValue(counter, context))?.value ?? 0;

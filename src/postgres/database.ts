@@ -35,8 +35,8 @@ export interface DatabaseOptions {
    */
   preparedStatements?: PreparedStatements;
   /**
-   * Limits of every operation of repositories, sessions and `db.tenants`; `withTimeouts` replaces them for single
-   * calls. `migrate` and `withTenant` follow the server's own settings.
+   * Limits of every operation but `migrate` and `migrationStatus`; `withTimeouts` replaces them for single calls that
+   * take a context. In `withTenant`, `statementMs` and `lockMs` hold for each statement.
    */
   timeouts?: Timeouts;
 }
