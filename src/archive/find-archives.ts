@@ -16,7 +16,7 @@ export type Candidate =
   | { readonly path: string; readonly failure: ArchiveError };
 
 /**
- * Files as they are named; of directories all `*.jsonl` in them and below, by name. Links are followed, but no
+ * The files that are named, and all `*.jsonl` in and below the directories that are named, by name. Links are followed, but no
  * directory is read twice, so that links in circles end.
  */
 export async function findArchives(paths: readonly string[]): Promise<Candidate[]> {

@@ -11,7 +11,7 @@ export interface Owner {
 
 /** As whom, and how, the PostgreSQL programs are started. */
 export interface ServerUser {
-  /** Whom the server's files must belong to; undefined: whoever runs this process. */
+  /** Owner of the server's files; undefined: the user of this process. */
   readonly owner: Owner | undefined;
   /** Put in front of the command line of each PostgreSQL program. */
   readonly prefix: readonly string[];

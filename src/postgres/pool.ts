@@ -84,8 +84,8 @@ export class GuardedPool implements PostgresPool {
   }
 
   /**
-   * Told that a prepared statement was gone, or was there already: between us and the server is a pooler that
-   * hands every transaction to another connection.
+   * Called when a prepared statement was gone, or was there already: a pooler between us and the server hands every
+   * transaction to another connection.
    *
    * @returns whether it is worth trying again, without prepared statements from now on
    */

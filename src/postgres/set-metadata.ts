@@ -10,7 +10,8 @@ import { assertWritable } from "./tenant-limits.ts";
 import { readCommitted, type Tables } from "./transaction.ts";
 
 /**
- * Replaces the metadata of a session. This is not a commit: it moves no branch tip, and the session counts as unchanged.
+ * Replaces the metadata of a session. This is not a commit: it moves no branch tip, and the session counts as
+ * unchanged.
  *
  * @throws InvalidOptionError, SessionNotFoundError, TenantSuspendedError
  */

@@ -150,7 +150,7 @@ export function serializable<T>(tables: Tables, context: Context, work: Work<T>)
 }
 
 /**
- * The same on one snapshot (REPEATABLE READ), for work on whole sessions that decides nothing by what it reads:
+ * Runs `work` on one snapshot (REPEATABLE READ), for work on whole sessions that decides nothing by what it reads:
  * SERIALIZABLE would make it fail as long as anybody commits.
  */
 export function onSnapshot<T>(tables: Tables, context: Context, work: Work<T>): Promise<T> {
@@ -191,7 +191,7 @@ async function attemptOnce<T>(transaction: SentTransaction, work: Work<T>): Prom
     await transaction.commit();
     return result;
   } catch (error) {
-    // What the work failed of is what matters, not that the connection cannot roll back.
+    // The error of the work matters, not that the connection cannot roll back.
     await transaction.rollBack().catch(() => {});
     throw error;
   }
@@ -368,7 +368,7 @@ async function sendAbortably(
 
 type Outcome = PromiseSettledResult<PostgresQueryResult<unknown>>;
 
-/** What the others failed of as well: after it, the server refuses all of the transaction. */
+/** The cause of the other failures too: after it, the server refuses the rest of the transaction. */
 function firstFailure(outcomes: readonly Outcome[]): PromiseRejectedResult | undefined {
   return outcomes.find((outcome) => outcome.status === "rejected");
 }
