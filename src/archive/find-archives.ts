@@ -16,8 +16,8 @@ export type Candidate =
   | { readonly path: string; readonly failure: ArchiveError };
 
 /**
- * The files that are named, and all `*.jsonl` in and below the directories that are named, by name. Links are followed, but no
- * directory is read twice, so that links in circles end.
+ * The files that are named, and all `*.jsonl` in and below the directories that are named, by name. Links are
+ * followed, but no directory is read twice, so that links in circles end.
  */
 export async function findArchives(paths: readonly string[]): Promise<Candidate[]> {
   const search = new Search();

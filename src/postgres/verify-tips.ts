@@ -29,8 +29,8 @@ export function tipsStatement(db: Kysely<DB>, key: SessionKey, after: string | u
 }
 
 /**
- * How many of these branches have a tip that is neither an entry nor `null`. Whatever was set there is read here, not
- * in the server, which cannot read every JSON text.
+ * How many of these branches have a tip that is neither an entry nor `null`. A tip may hold any JSON value, so it is
+ * read here, not in the server, which cannot read every JSON text.
  */
 export async function countLostTips(
   trx: Transaction,
