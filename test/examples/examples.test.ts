@@ -1,10 +1,9 @@
 import { execFile } from "node:child_process";
-import { mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
+import { mkdtemp, readdir, readFile, rm, symlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { expect, inject, test } from "vitest";
-
-const ROOT = new URL("../../", import.meta.url).pathname;
+import { blocksOf, PAGES, ROOT } from "./pages.ts";
 
 /** The package by name, as a program imports it, and where its sources are. */
 const ENTRIES = {
@@ -22,11 +21,28 @@ async function run(program: string): Promise<string> {
       source = source.replaceAll(`"${name}"`, JSON.stringify(path));
     const file = join(directory, "program.ts");
     await writeFile(file, source);
+    await symlink(join(ROOT, "examples/archives"), join(directory, "sessions"));
     const env = { ...process.env, DATABASE_URL: inject("connectionString") };
     return (await promisify(execFile)(process.execPath, [file], { env, cwd: directory })).stdout;
   } finally {
     await rm(directory, { recursive: true, force: true });
   }
+}
+
+const CONNECTION_STRING = "const connectionString = process.env.DATABASE_URL as string;";
+
+/** What a block that opens no database goes on from: docs/programs.md says so. */
+const BEGINNING = `
+import { BACKGROUND_CONTEXT as context, openDatabase } from "pi-session-postgres";
+const db = await openDatabase({ connectionString });
+await db.migrate();
+const repo = await db.repo("default");
+const session = await repo.create({ cwd: "/srv/app" }, context);
+const main = await session.createBranch("main", null, context);`;
+
+function programOf(block: string): string {
+  if (/\bopen(Embedded)?Database\b/.test(block)) return `${CONNECTION_STRING}\n${block}`;
+  return `${CONNECTION_STRING}\n${BEGINNING}\n${block}\nawait db.close();`;
 }
 
 const examples = (await readdir(join(ROOT, "examples"))).filter((file) => file.endsWith(".ts"));
@@ -35,11 +51,13 @@ test.each(examples)("the example %s runs", async (file) => {
   expect(await run(await readFile(join(ROOT, "examples", file), "utf8"))).not.toBe("");
 });
 
-test.each(["README.md", "docs/programs.md", "docs/tenants.md"])("the programs in %s run", async (page) => {
-  const text = await readFile(join(ROOT, page), "utf8");
-  const programs = [...text.matchAll(/```ts\n([\s\S]*?)```/g)].map(([, program]) => program ?? "");
-  expect(programs.length).toBeGreaterThan(0);
-  for (const program of programs) {
-    await run(`const connectionString = process.env.DATABASE_URL as string;\n${program}`);
-  }
+const programs = (await Promise.all(PAGES.map((page) => blocksOf(page, "ts")))).flat();
+
+test.each(programs)("the program in $page, line $line, runs", async ({ code }) => {
+  await run(programOf(code));
+});
+
+test("README.md and the pages for programs and on tenants have programs", () => {
+  const pages = new Set(programs.map(({ page }) => page));
+  expect([...pages]).toEqual(expect.arrayContaining(["README.md", "docs/programs.md", "docs/tenants.md"]));
 });
