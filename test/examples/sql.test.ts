@@ -13,7 +13,7 @@ type Role = (typeof ROLES)[number];
 const blocks = (await Promise.all(PAGES.map((page) => blocksOf(page, "sql")))).flat();
 
 function roleOf(leadIn: string): Role | undefined {
-  const named = ROLES.filter((role) => new RegExp(`As (the|a) ${role}\\b`, "i").test(leadIn.replaceAll("\n", " ")));
+  const named = ROLES.filter((role) => new RegExp(`As (?:the|a) ${role}\\b`, "i").test(leadIn.replaceAll("\n", " ")));
   return named.length === 1 ? named[0] : undefined;
 }
 
