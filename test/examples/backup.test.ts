@@ -6,9 +6,11 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { Client } from "pg";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { afterAll, beforeAll, describe, expect, inject, test } from "vitest";
+import { openEmbeddedDatabase } from "../../src/embedded/index.ts";
 import { BACKGROUND_CONTEXT as context, type Database, openDatabase } from "../../src/index.ts";
 import { type ChaosServer, startChaosServer } from "../chaos/server.ts";
+import { openTestDatabase } from "../support/database.ts";
 
 const BINARIES = process.env["POSTGRES_15_BIN"] ?? "/usr/lib/postgresql/15/bin";
 const PROGRAMS = ["postgres", "initdb", "pg_dump", "psql"];
@@ -119,6 +121,49 @@ describe.skipIf(missing.length > 0)(`a backup${reason}`, () => {
     expect(text).toMatch(/^GRANT .* TO app;$/m);
     expect(text).not.toMatch(/^CREATE ROLE/m);
   });
+});
+
+test("what pg_dump begins with is refused by the server of all tests too", async () => {
+  await using at = await openTestDatabase();
+  const role = inject("application").role;
+  const dumpAs = async (user: string) => {
+    const client = new Client({ connectionString: at.ownerConnectionString });
+    await client.connect();
+    const text = `set role ${user}; set row_security = off; select from "${at.schema}".entries`;
+    await client.query(text).finally(() => client.end());
+  };
+  await expect(dumpAs(role)).rejects.toThrow("row-level security");
+  await expect(dumpAs("none")).resolves.toBeUndefined();
+});
+
+test("a copy of an embedded server's data directory holds everything", async () => {
+  const directory = await mkdtemp(join(tmpdir(), "pi-sessions-copy-"));
+  const contentIn = async (
+    dataDir: string,
+    work: (database: Database) => Promise<unknown> = async () => {},
+  ) => {
+    const database = await openEmbeddedDatabase({ dataDir: join(directory, dataDir) });
+    try {
+      await work(database);
+      return await contentOf(await database.repo("default"));
+    } finally {
+      await database.close();
+    }
+  };
+  try {
+    const content = await contentIn("data", async (database) => {
+      await database.migrate();
+      const session = await (await database.repo("default")).create({ id: "s" }, context);
+      const main = await session.createBranch("main", null, context);
+      await main.appendCustomEntry("note", 1, context);
+    });
+    expect(content).toMatchObject([{ entries: [{ type: "custom" }] }]);
+    await promisify(execFile)("cp", ["-a", join(directory, "data"), join(directory, "backup")]);
+    await rm(join(directory, "data"), { recursive: true });
+    expect(await contentIn("backup")).toEqual(content);
+  } finally {
+    await rm(directory, { recursive: true, force: true });
+  }
 });
 
 async function contentOf(repo: Awaited<ReturnType<Database["repo"]>>) {

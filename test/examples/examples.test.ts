@@ -29,7 +29,7 @@ async function run(program: string): Promise<string> {
   }
 }
 
-const CONNECTION_STRING = "const connectionString = process.env.DATABASE_URL as string;";
+const CONNECTION_STRING = `const connectionString = process.env["DATABASE_URL"] as string;`;
 
 /** What a block that opens no database goes on from: docs/programs.md says so. */
 const BEGINNING = `
@@ -55,6 +55,25 @@ const programs = (await Promise.all(PAGES.map((page) => blocksOf(page, "ts")))).
 
 test.each(programs)("the program in $page, line $line, runs", async ({ code }) => {
   await run(programOf(code));
+});
+
+test("the programs in the pages have types", async () => {
+  const directory = await mkdtemp(join(ROOT, "examples/.types-"));
+  try {
+    for (const [index, { code }] of programs.entries())
+      await writeFile(join(directory, `${index}.ts`), `${programOf(code)}\nexport {};\n`);
+    const config = { extends: "../../tsconfig.json", include: ["*.ts"] };
+    await writeFile(join(directory, "tsconfig.json"), JSON.stringify(config));
+    const compiler = join(ROOT, "node_modules/typescript/bin/tsc");
+    const compiled = promisify(execFile)(process.execPath, [compiler, "-p", directory]);
+    const problems = await compiled.then(
+      () => "",
+      ({ stdout }: { stdout: string }) => stdout,
+    );
+    expect(problems).toBe("");
+  } finally {
+    await rm(directory, { recursive: true, force: true });
+  }
 });
 
 test("README.md and the pages for programs and on tenants have programs", () => {

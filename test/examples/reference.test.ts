@@ -1,6 +1,7 @@
 /** Pages that list what the sources define must list all of it. */
-import { join } from "node:path";
+
 import { readFile } from "node:fs/promises";
+import { join } from "node:path";
 import { expect, test } from "vitest";
 import { codesIn, ROOT, rowsOf } from "./pages.ts";
 
@@ -21,17 +22,24 @@ test("docs/schema.md describes every table with every column, and no other", asy
 
   const rows = await rowsOf("docs/schema.md");
   const described = defined.map(([table]) => {
-    const columns = rows.filter(({ heading }) => heading === `\`${table}\``).flatMap(({ cells }) => codesIn(cells[0] ?? ""));
+    const columns = rows
+      .filter(({ heading }) => heading === `\`${table}\``)
+      .flatMap(({ cells }) => codesIn(cells[0] ?? ""));
     return [table, columns.toSorted()];
   });
   expect(described).toEqual(defined);
-  const overview = rows.filter(({ heading }) => heading === "Tables").flatMap(({ cells }) => codesIn(cells[0] ?? ""));
+  const overview = rows
+    .filter(({ heading }) => heading === "Tables")
+    .flatMap(({ cells }) => codesIn(cells[0] ?? ""));
   expect(overview.toSorted()).toEqual(defined.map(([table]) => table));
 });
 
 test("docs/commits.md tells the round trips that the tests count", async () => {
   const text = await source("test/postgres/round-trips.test.ts");
-  const counted = [...text.matchAll(/^ {2}\[\s*"([^"]+)",\s*(\d+),/gm)].map(([, what, turns]) => [what, turns]);
+  const counted = [...text.matchAll(/^ {2}\[\s*"([^"]+)",\s*(\d+),/gm)].map(([, what, turns]) => [
+    what,
+    turns,
+  ]);
   expect(counted.length).toBeGreaterThan(20);
   const rows = (await rowsOf("docs/commits.md")).filter(({ heading }) => heading === "Round trips");
   const told = rows.flatMap(({ cells: [operations = "", turns] }) =>
@@ -43,7 +51,10 @@ test("docs/commits.md tells the round trips that the tests count", async () => {
 test("docs/programs.md lists every error with its class", async () => {
   const sources = await Promise.all(["src/contract/errors.ts", "src/postgres/errors.ts"].map(source));
   const classes = sources.flatMap((text) =>
-    [...text.matchAll(/^export class (\w+) .*?readonly code = "(\w+)"/gms)].map(([, name, code]) => [code, name]),
+    [...text.matchAll(/^export class (\w+) .*?readonly code = "(\w+)"/gms)].map(([, name, code]) => [
+      code,
+      name,
+    ]),
   );
   expect(classes.length).toBeGreaterThan(30);
   const rows = (await rowsOf("docs/programs.md")).filter(({ heading }) => heading === "Errors");

@@ -13,7 +13,9 @@ type Role = (typeof ROLES)[number];
 const blocks = (await Promise.all(PAGES.map((page) => blocksOf(page, "sql")))).flat();
 
 function roleOf(leadIn: string): Role | undefined {
-  const named = ROLES.filter((role) => new RegExp(`As (?:the|a) ${role}\\b`, "i").test(leadIn.replaceAll("\n", " ")));
+  const named = ROLES.filter((role) =>
+    new RegExp(`As (?:the|a) ${role}\\b`, "i").test(leadIn.replaceAll("\n", " ")),
+  );
   return named.length === 1 ? named[0] : undefined;
 }
 
@@ -53,7 +55,8 @@ beforeAll(async () => {
 });
 afterAll(async () => {
   await query(inject("connectionString"), `drop database if exists ${NAME} with (force)`);
-  for (const role of ROLES.slice(1)) await query(inject("connectionString"), `drop role if exists ${userOf(role)}`);
+  for (const role of ROLES.slice(1))
+    await query(inject("connectionString"), `drop role if exists ${userOf(role)}`);
 });
 
 test("the pages have SQL, and say as which role to run it", () => {
@@ -70,7 +73,9 @@ test.each(blocks)("the SQL in $page, line $line, runs and finds something", asyn
 });
 
 test("the analyst role can join nothing but the ledger", async () => {
-  await expect(query(urlOf("analyst role"), "select from pi_sessions.entries")).rejects.toThrow("permission denied");
+  await expect(query(urlOf("analyst role"), "select from pi_sessions.entries")).rejects.toThrow(
+    "permission denied",
+  );
 });
 
 test("the application role sees nothing until it names a tenant", async () => {
