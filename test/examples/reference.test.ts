@@ -1,9 +1,10 @@
 /** Pages that list what the sources define must list all of it. */
 
+import { existsSync } from "node:fs";
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { codesIn, ROOT, rowsOf } from "./pages.ts";
+import { codesIn, PAGES, ROOT, rowsOf } from "./pages.ts";
 
 const source = (path: string) => readFile(join(ROOT, path), "utf8");
 const all = (text: string, pattern: RegExp) => [...text.matchAll(pattern)].map(([, found]) => found ?? "");
@@ -69,4 +70,29 @@ test("docs/verify.md lists every check", async () => {
   expect(checks.length).toBeGreaterThan(10);
   const rows = (await rowsOf("docs/verify.md")).filter(({ heading }) => heading === "What is checked");
   expect(rows.flatMap(({ cells }) => codesIn(cells[0] ?? ""))).toEqual(expect.arrayContaining(checks));
+});
+
+test("docs/dependencies.md has a line for every dependency", async () => {
+  const { dependencies, optionalDependencies } = JSON.parse(await source("package.json"));
+  const rows = await rowsOf("docs/dependencies.md");
+  const listed = rows.flatMap(({ cells }) => codesIn(cells[0] ?? ""));
+  expect(listed.toSorted()).toEqual(Object.keys({ ...dependencies, ...optionalDependencies }).toSorted());
+});
+
+test.each([...PAGES, "CONTRIBUTING.md"])("the links of %s lead somewhere", async (page) => {
+  const links = all(await source(page), /\]\((?!https?:)([^)]+)\)/g);
+  for (const link of links) {
+    const { pathname, hash } = new URL(link, `file:///${page}`);
+    const path = pathname.slice(1) || page;
+    expect(existsSync(join(ROOT, path)), link).toBe(true);
+    if (hash === "") continue;
+    const headings = all(await source(path), /^#+ (.*)$/gm);
+    const anchors = headings.map((heading) =>
+      heading
+        .toLowerCase()
+        .replaceAll(/[^\w -]/g, "")
+        .replaceAll(" ", "-"),
+    );
+    expect(anchors, link).toContain(hash.slice(1));
+  }
 });
