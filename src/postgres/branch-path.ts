@@ -1,4 +1,5 @@
-import type { Expression, Kysely } from "kysely";
+import { type Expression, type Kysely, sql } from "kysely";
+import { isExactly } from "./probe.ts";
 import type { DB } from "./schema.generated.ts";
 import type { SessionKey } from "./session-key.ts";
 
@@ -13,11 +14,18 @@ export function withPath(
 ) {
   return db.withRecursive("path(run, upto)", (cte) =>
     cte
-      .selectFrom("entries as start")
+      .selectFrom((eb) =>
+        eb
+          .selectFrom("entries")
+          .select(["run", "seq"])
+          .where("tenant_id", "=", tenantId)
+          .where("session_id", "=", sessionId)
+          .where(isExactly("entry_id", startId))
+          .orderBy("entry_id")
+          .limit(1)
+          .as("start"),
+      )
       .select(["start.run", "start.seq as upto"])
-      .where("start.tenant_id", "=", tenantId)
-      .where("start.session_id", "=", sessionId)
-      .where("start.entry_id", "=", startId)
       .unionAll(
         cte
           .selectFrom("path")
@@ -30,8 +38,9 @@ export function withPath(
                 .select("parent_id")
                 .where("tenant_id", "=", tenantId)
                 .where("session_id", "=", sessionId)
-                .whereRef("entries.run", "=", "path.run")
+                .where(isExactly("entries.run", sql.ref("path.run")))
                 .whereRef("entries.seq", ">=", "path.run")
+                .orderBy("entries.run")
                 .orderBy("entries.seq")
                 .limit(1)
                 .as("head"),
@@ -44,7 +53,8 @@ export function withPath(
                 .select(["entries.run", "entries.seq"])
                 .where("tenant_id", "=", tenantId)
                 .where("session_id", "=", sessionId)
-                .whereRef("entries.entry_id", "=", "head.parent_id")
+                .where(isExactly("entries.entry_id", sql.ref("head.parent_id")))
+                .orderBy("entries.entry_id")
                 .limit(1)
                 .as("fork"),
             (join) => join.onTrue(),

@@ -4,6 +4,7 @@ import type { Entry } from "../contract/entry.ts";
 import { assertEntryId } from "../contract/text.ts";
 import { scanLimit } from "./entries.ts";
 import { entryOf, STRUCTURE_COLUMNS } from "./entry-columns.ts";
+import { isExactly } from "./probe.ts";
 import type { DB } from "./schema.generated.ts";
 import type { SessionKey } from "./session-key.ts";
 import { isSession } from "./session-row.ts";
@@ -43,8 +44,9 @@ export async function getChildren(
                     .selectFrom("entries")
                     .select(columns)
                     .where(isSession(key))
-                    .whereRef("entries.run", "=", "parent.run")
+                    .where(isExactly("entries.run", sql.ref("parent.run")))
                     .whereRef("entries.seq", ">", "parent.seq")
+                    .orderBy("entries.run")
                     .orderBy("entries.seq")
                     .limit(1)
                     .as("next"),
@@ -69,6 +71,8 @@ function runOf(key: SessionKey, entryId: string) {
       .selectFrom("entries")
       .select(["run", "seq"])
       .where(isSession(key))
-      .where("entry_id", "=", entryId)
+      .where(isExactly("entry_id", entryId))
+      .orderBy("entry_id")
+      .limit(1)
       .as("parent");
 }

@@ -13,6 +13,7 @@ import {
   TenantNotFoundError,
   TenantSuspendedError,
 } from "./errors.ts";
+import { isExactly, ONE_PROBE } from "./probe.ts";
 import type { DB } from "./schema.generated.ts";
 import { headOf, type SessionHead } from "./session-head.ts";
 import type { SessionKey } from "./session-key.ts";
@@ -178,7 +179,8 @@ function buildStatement(db: Kysely<DB>, schema: string, setsName: boolean) {
                   .select(sql`1`.as("one"))
                   .where("e.tenant_id", "=", session.tenant_id)
                   .where("e.session_id", "=", session.session_id)
-                  .whereRef("e.entry_id", "=", "new.id")
+                  .where(isExactly("e.entry_id", sql.ref("new.id")))
+                  .orderBy("e.entry_id")
                   .offset(ONE_PROBE),
               ),
               eb.exists(
@@ -187,7 +189,8 @@ function buildStatement(db: Kysely<DB>, schema: string, setsName: boolean) {
                   .select(sql`1`.as("one"))
                   .where("u.tenant_id", "=", session.tenant_id)
                   .where("u.session_id", "=", session.session_id)
-                  .whereRef("u.usage_id", "=", "new.id")
+                  .where(isExactly("u.usage_id", sql.ref("new.id")))
+                  .orderBy("u.usage_id")
                   .offset(ONE_PROBE),
               ),
             ]),
@@ -210,7 +213,8 @@ function buildStatement(db: Kysely<DB>, schema: string, setsName: boolean) {
                 .select(["run", "seq"])
                 .where("tenant_id", "=", session.tenant_id)
                 .where("session_id", "=", session.session_id)
-                .whereRef("entries.entry_id", "=", "wanted.id")
+                .where(isExactly("entries.entry_id", sql.ref("wanted.id")))
+                .orderBy("entries.entry_id")
                 .limit(1)
                 .as("e"),
             (join) => join.onTrue(),
@@ -224,8 +228,9 @@ function buildStatement(db: Kysely<DB>, schema: string, setsName: boolean) {
                   .select(sql`1`.as("one"))
                   .where("next.tenant_id", "=", session.tenant_id)
                   .where("next.session_id", "=", session.session_id)
-                  .whereRef("next.run", "=", "e.run")
+                  .where(isExactly("next.run", sql.ref("e.run")))
                   .whereRef("next.seq", ">", "e.seq")
+                  .orderBy("next.run")
                   .orderBy("next.seq")
                   .offset(ONE_PROBE),
               )
@@ -415,9 +420,6 @@ function buildStatement(db: Kysely<DB>, schema: string, setsName: boolean) {
       .select(STATS_COLUMNS.map((column) => `s.${column}` as const))
   );
 }
-
-/** Keeps the planner from turning a probe per row into one pass over the whole session. */
-const ONE_PROBE = sql<number>`0`;
 
 const ENTRY_TYPES = {
   entry_id: "text",

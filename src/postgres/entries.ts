@@ -5,6 +5,7 @@ import { InvalidOptionError } from "../contract/errors.ts";
 import type { EntryScan } from "../contract/storage.ts";
 import { assertCustomType, assertEntryId, assertText, TEXT_LIMITS } from "../contract/text.ts";
 import { entryOf, STRUCTURE_COLUMNS } from "./entry-columns.ts";
+import { isExactly } from "./probe.ts";
 import type { SessionKey } from "./session-key.ts";
 import { isSession } from "./session-row.ts";
 import { read, type Tables } from "./transaction.ts";
@@ -30,7 +31,8 @@ export async function getEntries(
             .selectFrom("entries")
             .select([...STRUCTURE_COLUMNS, "payload"])
             .where(isSession(key))
-            .whereRef("entry_id", "=", "wanted.id")
+            .where(isExactly("entry_id", sql.ref("wanted.id")))
+            .orderBy("entry_id")
             .limit(1)
             .as("found"),
         (join) => join.onTrue(),

@@ -1,5 +1,6 @@
 import { BACKGROUND_CONTEXT } from "../contract/context.ts";
 import type { CommittedWrite } from "../contract/write.ts";
+import { isExactly } from "./probe.ts";
 import type { SessionKey } from "./session-key.ts";
 import { isSession } from "./session-row.ts";
 import { read, type Tables } from "./transaction.ts";
@@ -18,8 +19,20 @@ export async function findCommit(
   const { id, seq, kind } = trace;
   const rows = await read(tables, BACKGROUND_CONTEXT, (db) =>
     kind === "entry"
-      ? db.selectFrom("entries").select("seq").where(isSession(key)).where("entry_id", "=", id)
-      : db.selectFrom("usage_ledger").select("seq").where(isSession(key)).where("usage_id", "=", id),
+      ? db
+          .selectFrom("entries")
+          .select("seq")
+          .where(isSession(key))
+          .where(isExactly("entry_id", id))
+          .orderBy("entry_id")
+          .limit(1)
+      : db
+          .selectFrom("usage_ledger")
+          .select("seq")
+          .where(isSession(key))
+          .where(isExactly("usage_id", id))
+          .orderBy("usage_id")
+          .limit(1),
   );
   return rows.some((row) => row.seq === seq) ? "committed" : "not committed";
 }

@@ -2,6 +2,7 @@ import { type ExpressionBuilder, expressionBuilder, type Kysely, sql } from "kys
 import { idleLaneState } from "../contract/lane.ts";
 import { FORK_POLICY } from "../session/fork-policy.ts";
 import { withPath } from "./branch-path.ts";
+import { isExactly, ONE_PROBE } from "./probe.ts";
 import type { DB } from "./schema.generated.ts";
 import type { SessionKey } from "./session-key.ts";
 import { isSession, METADATA_COLUMNS } from "./session-row.ts";
@@ -60,10 +61,11 @@ export function copyEntries(
             .select(columns)
             .where("e.tenant_id", "=", source.tenantId)
             .where("e.session_id", "=", source.sessionId)
-            .whereRef("e.run", "=", "path.run")
+            .where(isExactly("e.run", sql.ref("path.run")))
             .whereRef("e.seq", "<=", "path.upto")
+            .orderBy("e.run")
             .orderBy("e.seq")
-            .offset(sql<number>`0`)
+            .offset(ONE_PROBE)
             .as("e"),
         (join) => join.onTrue(),
       )
@@ -78,7 +80,7 @@ function endOf(db: Kysely<DB>, source: SessionKey, { entryId, position }: Forked
     ? sql<string | null>`${entryId}`
     : sql<
         string | null
-      >`(${db.selectFrom("entries").select("parent_id").where(isSession(source)).where("entry_id", "=", entryId)})`;
+      >`(${db.selectFrom("entries").select("parent_id").where(isSession(source)).where(isExactly("entry_id", entryId)).orderBy("entry_id").limit(1)})`;
 }
 
 /** Current values, or elements of lists. */
@@ -134,7 +136,9 @@ function isKeptByBranch(target: SessionKey, branch: string) {
           .select("e.entry_id")
           .where("e.tenant_id", "=", target.tenantId)
           .where("e.session_id", "=", target.sessionId)
-          .whereRef("e.entry_id", "=", "v.key"),
+          .where(isExactly("e.entry_id", sql.ref("v.key")))
+          .orderBy("e.entry_id")
+          .offset(ONE_PROBE),
       ),
     ]),
   ]);

@@ -16,6 +16,7 @@ import { withPath } from "./branch-path.ts";
 import { assertNewSession, insertSession } from "./create-session.ts";
 import { detailOf, isRefusedFork, isTaken } from "./failure.ts";
 import { completeFork, copyEntries, copyState, type ForkedBranch } from "./fork-copies.ts";
+import { isExactly } from "./probe.ts";
 import type { SessionHead } from "./session-head.ts";
 import type { SessionKey } from "./session-key.ts";
 import { isSession, metadataOf, type PgSessionMetadata } from "./session-row.ts";
@@ -176,8 +177,9 @@ function checkBranch(
       when not exists (select from walked) then ${refuse}('tip')
       when not exists (
         select from ${sql.id(schema, "entries")} as e
-        where e.tenant_id = ${source.tenantId} and e.session_id = ${source.sessionId} and e.entry_id = ${entryId}
+        where e.tenant_id = ${source.tenantId} and e.session_id = ${source.sessionId} and ${isExactly("e.entry_id", entryId)}
           and exists (select from walked where walked.run = e.run and e.seq <= walked.upto)
+        order by e.entry_id limit 1
       ) then ${refuse}('entry') end`;
 }
 

@@ -27,8 +27,11 @@ export async function listSessions(
   context: Context,
 ): Promise<PgSessionMetadata[]> {
   assertListOptions(options);
-  const rows = await read(tables, context, (db) =>
-    sessionsOf(db, tenantId, options).select(METADATA_COLUMNS),
+  const rows = await read(
+    tables,
+    context,
+    (db) => sessionsOf(db, tenantId, options).select(METADATA_COLUMNS),
+    { plans: "sorted" },
   );
   return rows.map(metadataOf);
 }
@@ -41,7 +44,7 @@ export async function summarizeSessions(
   context: Context,
 ): Promise<SessionSummary[]> {
   assertListOptions(options);
-  const rows = await read(tables, context, (db) =>
+  const statement = (db: Kysely<DB>) =>
     db
       .selectFrom(
         sessionsOf(db, tenantId, options)
@@ -51,8 +54,8 @@ export async function summarizeSessions(
       .select(SUMMARY_COLUMNS.map((column) => `s.${column}` as const))
       .select(mainTip(db, "s"))
       .orderBy("s.created_at", "desc")
-      .orderBy("s.session_id"),
-  );
+      .orderBy("s.session_id");
+  const rows = await read(tables, context, statement, { plans: "sorted" });
   return rows.map(summaryOf);
 }
 

@@ -86,7 +86,7 @@ export async function pageSessions(
   const page = { filters, sort, order, after, limit } as const;
   const isWalk = Object.keys(filters).every((filter) => WALKS[sort].has(filter));
   const rows = await read(tables, context, (db) => pageStatement(db, tenantId, page), {
-    plans: isWalk ? "ordered" : "generic",
+    plans: isWalk ? "generic" : "sorted",
   });
   const sessions = rows.slice(0, limit);
   const last = sessions.at(-1);

@@ -7,6 +7,7 @@ import { assertEntryId } from "../contract/text.ts";
 import { withPath } from "./branch-path.ts";
 import { assertFilter, scanLimit, seqBound } from "./entries.ts";
 import { entryOf, STRUCTURE_COLUMNS, type StructureRow, structureOf } from "./entry-columns.ts";
+import { isExactly } from "./probe.ts";
 import type { DB } from "./schema.generated.ts";
 import type { SessionKey } from "./session-key.ts";
 import { read, type Tables } from "./transaction.ts";
@@ -105,7 +106,8 @@ export function branchStatement(
                         .select(["run", "seq"])
                         .where("tenant_id", "=", tenantId)
                         .where("session_id", "=", sessionId)
-                        .where("entry_id", "=", stopAtId as string)
+                        .where(isExactly("entry_id", stopAtId as string))
+                        .orderBy("entry_id")
                         .limit(1)
                         .as("named"),
                     )

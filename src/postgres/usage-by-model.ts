@@ -1,5 +1,6 @@
 import { sql } from "kysely";
 import type { Context } from "../contract/context.ts";
+import { isExactly } from "./probe.ts";
 import { read, type Tables } from "./transaction.ts";
 
 /** What a tenant spent on one model. */
@@ -39,11 +40,18 @@ export async function usageByModel(
   const rows = await read(tables, context, (db) =>
     db
       .selectFrom("usage_ledger as u")
-      .leftJoin("entries as e", (join) =>
-        join
-          .on("e.tenant_id", "=", tenantId)
-          .onRef("e.session_id", "=", "u.session_id")
-          .onRef("e.entry_id", "=", "u.entry_id"),
+      .leftJoinLateral(
+        (eb) =>
+          eb
+            .selectFrom("entries")
+            .select(["provider", "model"])
+            .where("tenant_id", "=", tenantId)
+            .whereRef("entries.session_id", "=", "u.session_id")
+            .where(isExactly("entries.entry_id", sql.ref("u.entry_id")))
+            .orderBy("entries.entry_id")
+            .limit(1)
+            .as("e"),
+        (join) => join.onTrue(),
       )
       .select([
         sql<string>`coalesce(e.provider, 'unknown')`.as("provider"),

@@ -1,10 +1,8 @@
 import { type Kysely, sql } from "kysely";
+import { isExactly, ONE_PROBE } from "./probe.ts";
 import type { DB } from "./schema.generated.ts";
 import type { SessionKey } from "./session-key.ts";
 import { isSession } from "./session-row.ts";
-
-/** Keeps the planner from computing an expression once for each of its uses, and from making one pass of many probes. */
-const ONCE = sql<number>`0`;
 
 /** What the payloads of a session take, which the server reads one after the other and does not send. */
 export function payloadsStatement(db: Kysely<DB>, key: SessionKey) {
@@ -14,7 +12,7 @@ export function payloadsStatement(db: Kysely<DB>, key: SessionKey) {
         .selectFrom("entries")
         .select(["seq", "type", "payload_bytes", sql<number>`octet_length(payload::text)`.as("bytes")])
         .where(isSession(key))
-        .offset(ONCE)
+        .offset(ONE_PROBE) // so that each size is computed once, not for each of its uses
         .as("e"),
     )
     .select([
@@ -62,7 +60,8 @@ export function treeStatement(db: Kysely<DB>, key: SessionKey) {
               .selectFrom("entries")
               .select(["run", "seq"])
               .where(isSession(key))
-              .whereRef("entries.entry_id", "=", "e.parent_id")
+              .where(isExactly("entries.entry_id", sql.ref("e.parent_id")))
+              .orderBy("entries.entry_id")
               .limit(1)
               .as("p"),
           (join) => join.onTrue(),
@@ -81,11 +80,12 @@ export function treeStatement(db: Kysely<DB>, key: SessionKey) {
                 .select(sql`1`.as("one"))
                 .where("next.tenant_id", "=", tenantId)
                 .where("next.session_id", "=", sessionId)
-                .whereRef("next.run", "=", "p.run")
+                .where(isExactly("next.run", sql.ref("p.run")))
                 .whereRef("next.seq", ">", "p.seq")
                 .whereRef("next.seq", "<", "e.seq")
+                .orderBy("next.run")
                 .orderBy("next.seq")
-                .offset(ONCE),
+                .offset(ONE_PROBE),
             )} end`.as("is_misplaced"),
         ]),
     )
@@ -140,7 +140,8 @@ export function idsStatement(db: Kysely<DB>, key: SessionKey) {
           .selectFrom("entries")
           .select("entry_id")
           .where(isSession(key))
-          .whereRef("entries.entry_id", "=", "u.usage_id")
+          .where(isExactly("entries.entry_id", sql.ref("u.usage_id")))
+          .orderBy("entries.entry_id")
           .limit(1)
           .as("e"),
       (join) => join.onTrue(),

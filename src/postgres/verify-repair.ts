@@ -1,5 +1,6 @@
 import { type Kysely, sql } from "kysely";
 import type { Context } from "../contract/context.ts";
+import { isExactly, ONE_PROBE } from "./probe.ts";
 import type { DB } from "./schema.generated.ts";
 import type { SessionKey } from "./session-key.ts";
 import { isSession, STATS_COLUMNS } from "./session-row.ts";
@@ -191,7 +192,8 @@ function parentsStatement(db: Kysely<DB>, key: SessionKey, ids: readonly string[
           .selectFrom("entries")
           .select(["entry_id", "run", "seq"])
           .where(isSession(key))
-          .whereRef("entries.entry_id", "=", "wanted.id")
+          .where(isExactly("entries.entry_id", sql.ref("wanted.id")))
+          .orderBy("entries.entry_id")
           .where("entries.seq", "<", before)
           .limit(1)
           .as("p"),
@@ -206,9 +208,10 @@ function parentsStatement(db: Kysely<DB>, key: SessionKey, ids: readonly string[
             .select(sql`1`.as("one"))
             .where("next.tenant_id", "=", key.tenantId)
             .where("next.session_id", "=", key.sessionId)
-            .whereRef("next.run", "=", "p.run")
+            .where(isExactly("next.run", sql.ref("p.run")))
             .whereRef("next.seq", ">", "p.seq")
             .where("next.seq", "<", before)
+            .orderBy("next.run")
             .orderBy("next.seq")
             .offset(ONE_PROBE),
         )
@@ -216,9 +219,6 @@ function parentsStatement(db: Kysely<DB>, key: SessionKey, ids: readonly string[
         .as("has_child"),
     );
 }
-
-/** Keeps the planner from turning a probe per row into one pass over the whole session. */
-const ONE_PROBE = sql<number>`0`;
 
 function moveEntries(db: Kysely<DB>, key: SessionKey, moved: { seq: number[]; run: number[] }) {
   return (

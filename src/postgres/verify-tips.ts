@@ -1,6 +1,7 @@
 import { type Kysely, sql } from "kysely";
 import { branchTips } from "../contract/address.ts";
 import { isStorable, TEXT_LIMITS } from "../contract/text.ts";
+import { isExactly, ONE_PROBE } from "./probe.ts";
 import type { DB } from "./schema.generated.ts";
 import type { SessionKey } from "./session-key.ts";
 import { isSession } from "./session-row.ts";
@@ -45,9 +46,6 @@ export async function countLostTips(
   return strange + (lost?.count ?? 0);
 }
 
-/** Keeps the planner from turning a probe per tip into one pass over the whole session. */
-const ONE_PROBE = sql<number>`0`;
-
 function missingStatement(db: Kysely<DB>, key: SessionKey, ids: readonly string[]) {
   return db
     .selectFrom(sql<{ id: string }>`unnest(${ids}::text[])`.as<"tip">(sql`tip(id)`))
@@ -58,7 +56,8 @@ function missingStatement(db: Kysely<DB>, key: SessionKey, ids: readonly string[
             .selectFrom("entries")
             .select("entry_id")
             .where(isSession(key))
-            .whereRef("entry_id", "=", "tip.id")
+            .where(isExactly("entry_id", sql.ref("tip.id")))
+            .orderBy("entry_id")
             .limit(1)
             .offset(ONE_PROBE),
         ),

@@ -95,7 +95,10 @@ const spent = (id: string, usage: Partial<Usage> = {}, entryId?: string) =>
 
 /** A session with something for every check to look at. */
 async function fill(repo: PgSessionRepo, id: string): Promise<void> {
-  const storage = await repo.createStorage({ id }, context);
+  const storage = await repo.createStorage(
+    { id, metadata: { userId: "u1", tags: ["a", { n: 1.5 }] } },
+    context,
+  );
   const commit = (...writes: Write[]) => storage.commit(writes, context);
   // a1 – a2 – a3 – a4, with a side way b1 – b2 from a2, and another c1 from a2.
   await commit(message("a1", null, "first \0 words"), message("a2", "a1", "more"));
@@ -344,7 +347,8 @@ const DAMAGE: Record<string, string[]> = {
   metadata_terms: [
     `insert into session_terms (tenant_id, session_id, term, created_at)
      select tenant_id, session_id, 7, created_at from sessions where session_id = 's' and tenant_id = $1`,
-    ofRow(`metadata = '{"userId": "u1", "tags": ["a", {"n": 1.50}]}'`),
+    "delete from session_terms where session_id = 's' and tenant_id = $1",
+    "update session_terms set created_at = created_at + 1 where session_id = 's' and tenant_id = $1",
   ],
 };
 
@@ -395,8 +399,11 @@ async function dump(slug: string): Promise<{ authoritative: unknown; projections
         .map((row) => `${row["column"]}::text`)
         .join(", ");
     const rows = (selected: string) =>
-      sql(`select ${selected} from ${table} where tenant_id = tenant_id($1) order by ${of(false)}`, [slug]);
-    dumped.authoritative[table] = await rows(of(false));
+      sql(
+        `select ${selected} from ${table} where tenant_id = tenant_id($1) order by ${of(false) || of(true)}`,
+        [slug],
+      );
+    if (of(false) !== "") dumped.authoritative[table] = await rows(of(false));
     if (projected.length > 0) dumped.projections[table] = await rows(of(true));
   }
   return dumped;
