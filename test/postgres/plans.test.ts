@@ -67,7 +67,7 @@ async function explain(
   try {
     // As the statement runs: bound to its tenant, planned once for all parameters.
     await client.query(
-      `begin; set local pi_sessions.tenant = '${key.tenantId}'; set local plan_cache_mode = force_generic_plan`,
+      `begin; set local pi_sessions.tenant = '${key.tenantId}'; set local plan_cache_mode = force_generic_plan; set local enable_seqscan = off; set local enable_sort = off`,
     );
     const { rows: found } = await client.query(sql, parameters as unknown[]);
     await client.query(`prepare scan as ${sql}`);
