@@ -38,9 +38,11 @@ beforeAll(async () => {
 });
 afterAll(() => at[Symbol.asyncDispose]());
 
+/** Long enough for an index of ids to look more expensive than one of numbers. */
+const idOf = (what: string) => what.padEnd(100, ".");
 const entry = (id: string, parentId: string | null) =>
-  insertEntry({ id, parentId, type: "custom", customType: "x" });
-const spent = (id: string) => insertUsage({ id, usage: emptyUsage(), adjustment: false });
+  insertEntry({ id: idOf(id), parentId: parentId && idOf(parentId), type: "custom", customType: "x" });
+const spent = (id: string) => insertUsage({ id: idOf(id), usage: emptyUsage(), adjustment: false });
 
 function writesOf(n: number): Write[] {
   return [
@@ -58,11 +60,11 @@ const OPERATIONS: Record<string, (storage: PgStorage, n: number) => Promise<unkn
   "deletes a value": (storage, n) => storage.commit([deleteValue(value("app", `v${n}`))], context),
   "appends to a list": (storage, n) => storage.commit([appendList(list("app", `l${n}`), -1)], context),
   "deletes a list": (storage, n) => storage.commit([deleteList(list("app", `l${n}`))], context),
-  "gets entries": (storage, n) => storage.getEntries([`e${n}`, "e70", "nothing"], context),
+  "gets entries": (storage, n) => storage.getEntries([`e${n}`, "e70", "nothing"].map(idOf), context),
   "gets a value": (storage, n) => storage.getValue(value("app", `v${n + 30}`), context),
   "reads a list": (storage, n) => storage.readList(list("app", `l${n + 30}`), undefined, context),
-  "scans a branch": (storage) => storage.scanBranch({ start: "e90", limit: 5 }, context),
-  "gets children": (storage) => storage.getChildren("e80", {}, context),
+  "scans a branch": (storage) => storage.scanBranch({ start: idOf("e90"), limit: 5 }, context),
+  "gets children": (storage) => storage.getChildren(idOf("e80"), {}, context),
   "scans entries": (storage) => storage.scanEntries({ limit: 5, order: "desc" }, context),
   "scans usage": (storage) => storage.scanUsage({ limit: 5 }, context),
 };
