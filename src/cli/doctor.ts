@@ -6,6 +6,7 @@ import type { Database } from "../postgres/database.ts";
 import { DatabaseNotMigratedError, DatabaseTooNewError } from "../postgres/errors.ts";
 import type { IsolationCheck } from "../postgres/isolation.ts";
 import type { PgSessionRepo } from "../postgres/repo.ts";
+import { toldError } from "./advice.ts";
 import {
   type Connection,
   type ConnectionOptions,
@@ -70,7 +71,7 @@ async function examine(options: ConnectionOptions): Promise<Check[]> {
       return found;
     } catch (error) {
       if (!(error instanceof PiSessionError)) throw error;
-      checks.push({ check, ok: false, result: error.message });
+      checks.push({ check, ok: false, result: toldError(error) });
       return undefined;
     }
   };

@@ -2,9 +2,10 @@
 import { readFileSync } from "node:fs";
 import { Command, CommanderError } from "commander";
 import { PiSessionError } from "../contract/errors.ts";
+import { toldError } from "./advice.ts";
 import { addConnectionOptions } from "./connection.ts";
 import { addDoctor } from "./doctor.ts";
-import { EXIT, EXIT_HELP } from "./exit-codes.ts";
+import { EXIT, EXIT_HELP, exitCodeOf } from "./exit-codes.ts";
 import { addImport } from "./import.ts";
 import { endBy, heedSignals, interruptedBy } from "./interruption.ts";
 import { addList } from "./list.ts";
@@ -84,9 +85,6 @@ function report(error: unknown): number {
     tell(`error: ${error instanceof Error ? error.message : String(error)} (--debug shows more)`);
     return EXIT.foundFailures;
   }
-  tell(`error: ${error.message}`);
-  if (/^(invalid_(schema_name|option|text)|role_not_found)$/.test(error.code)) return EXIT.usage;
-  return /^(database|server|unsupported|migration|tenant|commit)_/.test(error.code)
-    ? EXIT.database
-    : EXIT.foundFailures;
+  tell(`error: ${toldError(error)}`);
+  return exitCodeOf(error.code);
 }

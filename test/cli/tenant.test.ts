@@ -41,7 +41,7 @@ test("tenants are created, shown, renamed, limited, suspended, resumed and delet
     stdout: "Deleted acme: 1 sessions, 0 entries, 0 usage rows, 0 values, 0 list elements.\n",
   });
   expect(await asOwner("tenant", "show", "acme")).toMatchObject({
-    code: 3,
+    code: 1,
     stderr: expect.stringContaining('There is no tenant "acme"'),
   });
 });
@@ -50,7 +50,7 @@ test.each([
   { args: ["tenant", "create", "bad", "--settings", "[]"], code: 2, stderr: "JSON object" },
   { args: ["tenant", "create", "bad", "--max-sessions", "-1"], code: 2, stderr: "whole number" },
   { args: ["tenant", "create", ""], code: 2, stderr: "is empty" },
-  { args: ["tenant", "create", "default"], code: 3, stderr: "already exists" },
+  { args: ["tenant", "create", "default"], code: 1, stderr: "already exists" },
   { args: ["tenant", "delete", "default"], code: 2, stderr: "--confirm" },
   { args: ["tenant", "delete", "default", "--confirm", "Default"], code: 2, stderr: "repeat the slug" },
   { args: ["tenant", "nonsense"], code: 2, stderr: "nonsense" },

@@ -131,7 +131,7 @@ describe("what is wrong", () => {
 });
 
 test.each([
-  { args: ["--tenant", "nobody"], code: 3, stderr: 'There is no tenant "nobody"' },
+  { args: ["--tenant", "nobody"], code: 1, stderr: 'There is no tenant "nobody"' },
   { args: ["--session", "nobody"], code: 1, stderr: 'There is no session "nobody"' },
   { args: ["--session", "nobody", "--json"], code: 1, stderr: 'There is no session "nobody"' },
   { args: ["--session", ""], code: 2, stderr: "is empty" },

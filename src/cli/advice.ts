@@ -1,0 +1,50 @@
+import { InvalidOptionError, type PiSessionError } from "../contract/errors.ts";
+
+/**
+ * What somebody at the command line does, for errors whose text advises programs. By the code of the error; it stands
+ * in place of what the message ends in, behind its last colon.
+ */
+const REMEDIES: Readonly<Record<string, string>> = {
+  branch_not_found: "take one of those that `pi-sessions show` puts in brackets",
+  commit_contention: "run the command again",
+  commit_outcome_unknown: "look at what is stored before you run the command again",
+  database_connection_lost: "run the command again",
+  database_full: "make room and run the command again",
+  database_not_migrated: "run `pi-sessions migrate`",
+  invalid_cursor:
+    "pass what the page before ended with, together with the same options, or leave out --cursor to start anew",
+  operation_timeout:
+    "run the command again, or have `statement_timeout` and `lock_timeout` of the role raised",
+  session_exists: "delete it with `pi-sessions delete`, or import into another --tenant",
+  session_not_found: "`pi-sessions list` shows the ids",
+  tenant_being_deleted: "finish that with `pi-sessions tenant delete`",
+  tenant_limit:
+    "delete something with `pi-sessions delete`, or raise the limit with `pi-sessions tenant limit`",
+  tenant_not_found:
+    "`pi-sessions tenant list` shows those that exist, and `pi-sessions tenant create` adds one",
+  tenant_suspended: "make it writable again with `pi-sessions tenant resume`",
+};
+
+/** What this program calls the options of the library. */
+const OPTIONS: Readonly<Record<string, string>> = {
+  connectionString: "--database-url",
+  metadata: "--metadata",
+  role: "--application-role or --analyst-role",
+};
+
+/** The error as it is told at the command line. */
+export function toldError(error: PiSessionError): string {
+  if (error instanceof InvalidOptionError) {
+    const option = OPTIONS[error.option];
+    return option === undefined ? error.message : error.message.replace(`\`${error.option}\``, option);
+  }
+  return toldReason(error.code, error.message);
+}
+
+/** A text that says why something was refused and what to do, of which the code alone is known. */
+export function toldReason(code: string, text: string): string {
+  const remedy = REMEDIES[code];
+  const end = text.lastIndexOf(": ");
+  if (remedy === undefined || end === -1) return text;
+  return `${text.slice(0, end)}: ${remedy}${text.endsWith(".") ? "." : ""}`;
+}
