@@ -19,9 +19,16 @@ export interface ConnectionOptions {
 export function addConnectionOptions(program: Command): void {
   program
     .option("--database-url <url>", "PostgreSQL server (default: DATABASE_URL, else an embedded server)")
-    .option("--data-dir <directory>", "data of the embedded server, which is then used (default: the user's)")
+    .option(
+      "--data-dir <directory>",
+      `use the embedded server with its data in this directory (default: ${defaultDataDir()})`,
+    )
     .option("--schema <name>", "schema of the tables", DEFAULT_SCHEMA)
-    .option("--tenant <slug>", "tenant whose sessions these are", DEFAULT_TENANT);
+    .option(
+      "--tenant <slug>",
+      "the tenant to work on (not for `tenant`, `migrate` and `serve`)",
+      DEFAULT_TENANT,
+    );
 }
 
 /** Where the database of a command is, in its order of precedence. */
@@ -48,14 +55,14 @@ export function databaseSource(options: ConnectionOptions): DatabaseSource {
 function assertUrl(url: string, option: string): string {
   if (!/^postgres(ql)?:\/\//.test(url)) {
     throw new InvalidArgumentError(
-      `${option} is no URL: use the form postgresql://user:password@host:5432/database.`,
+      `${option} is not the URL of a PostgreSQL server: use the form postgresql://user:password@host:5432/database.`,
     );
   }
   return url;
 }
 
 export function embeddedDataDir({ dataDir }: ConnectionOptions): string {
-  return dataDir ?? join(userDataDirectory(), "pi-sessions");
+  return dataDir ?? defaultDataDir();
 }
 
 /** The database of a command, and how other programs reach it. */
@@ -88,6 +95,10 @@ export async function withRepo<T>(
 ): Promise<T> {
   await using connection = await connect(options);
   return await work(await connection.database.repo(options.tenant), connection);
+}
+
+function defaultDataDir(): string {
+  return join(userDataDirectory(), "pi-sessions");
 }
 
 function userDataDirectory(): string {

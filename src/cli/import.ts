@@ -3,6 +3,7 @@ import type { Command } from "commander";
 import { importArchives } from "../archive/importer.ts";
 import type { FileOutcome, ImportReport } from "../archive/report.ts";
 import type { PgSessionRepo } from "../postgres/repo.ts";
+import { toldReason } from "./advice.ts";
 import { type ConnectionOptions, withRepo } from "./connection.ts";
 import { EXIT } from "./exit-codes.ts";
 import { context } from "./interruption.ts";
@@ -58,7 +59,7 @@ export async function importWithProgress(
   });
   let isStarted = false;
   try {
-    return await importArchives(
+    const report = await importArchives(
       repo.importer,
       paths,
       {
@@ -72,9 +73,14 @@ export async function importWithProgress(
       },
       context,
     );
+    return { ...report, files: report.files.map(told) };
   } finally {
     if (isStarted) bar.stop();
   }
+}
+
+function told(file: FileOutcome): FileOutcome {
+  return file.status === "failed" ? { ...file, reason: toldReason(file.code, file.reason) } : file;
 }
 
 export function printReport(report: ImportReport): void {
@@ -85,11 +91,8 @@ export function printReport(report: ImportReport): void {
       `${formatCount(report.unchanged)} unchanged, ${formatCount(report.skipped)} skipped, ` +
       `${formatCount(report.failed)} failed.`,
   );
-  printProblems(report);
-}
-
-/** What was not imported, and why. */
-export function printProblems(report: ImportReport): void {
+  if (report.files.length === 0)
+    print("No archive was found: directories are searched for *.jsonl files, at any depth.");
   for (const file of report.files) {
     const problem = problemOf(file);
     if (problem !== undefined) print(problem);

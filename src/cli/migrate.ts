@@ -1,4 +1,4 @@
-import type { Command } from "commander";
+import { type Command, Option } from "commander";
 import { printMigrations } from "../postgres/migrations.ts";
 import { assertSchemaName } from "../postgres/schema-name.ts";
 import { type ConnectionOptions, connect } from "./connection.ts";
@@ -8,8 +8,8 @@ import { print, printJson } from "./output.ts";
 interface MigrateOptions extends ConnectionOptions {
   print?: true;
   status?: true;
-  applicationRole: string[];
-  analystRole: string[];
+  applicationRole?: string[];
+  analystRole?: string[];
   json?: true;
 }
 
@@ -17,15 +17,19 @@ export function addMigrate(program: Command): void {
   program
     .command("migrate")
     .description("create or update the tables")
-    .option("--print", "print the SQL instead, for an administrator to run; connects to nothing")
+    .addOption(
+      new Option(
+        "--print",
+        "print the SQL for a new schema instead, for an administrator to run; connects to nothing",
+      ).conflicts(["status", "json"]),
+    )
     .option("--status", "only say which migrations the schema has; exit code 1 if some are missing")
     .option(
       "--application-role <role>",
       "role of programs, bound to one tenant at a time; repeatable",
       collect,
-      [],
     )
-    .option("--analyst-role <role>", "role that reads the ledger of all tenants; repeatable", collect, [])
+    .option("--analyst-role <role>", "role that reads the ledger of all tenants; repeatable", collect)
     .option("--json", "print JSON")
     .addHelpText(
       "after",
@@ -41,12 +45,15 @@ Examples:
     });
 }
 
-function collect(role: string, roles: string[]): string[] {
+function collect(role: string, roles: readonly string[] = []): string[] {
   return [...roles, role];
 }
 
 async function migrate(options: MigrateOptions): Promise<void> {
-  const roles = { applicationRoles: options.applicationRole, analystRoles: options.analystRole };
+  const roles = {
+    applicationRoles: options.applicationRole ?? [],
+    analystRoles: options.analystRole ?? [],
+  };
   if (options.print) {
     assertSchemaName(options.schema);
     process.stdout.write(await printMigrations(options.schema, roles));

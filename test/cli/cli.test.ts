@@ -255,6 +255,48 @@ describe("import", () => {
     expect(stdout).toMatch(/skipped {2}.*other\.jsonl: /);
   });
 
+  test("says that there was nothing to import in a directory without archives", async () => {
+    const empty = await mkdtemp(join(tmpdir(), "pi-sessions-"));
+    try {
+      const { code, stdout } = await run("import", empty);
+      expect({ code, lines: stdout.split("\n") }).toEqual({
+        code: 0,
+        lines: [
+          expect.stringContaining("Imported 0 sessions"),
+          "No archive was found: directories are searched for *.jsonl files, at any depth.",
+          "",
+        ],
+      });
+    } finally {
+      await rm(empty, { recursive: true });
+    }
+  });
+
+  test("says how to import a file that has changed since", async () => {
+    await at.database.tenants.create({ slug: "changed" });
+    const copy = await mkdtemp(join(tmpdir(), "pi-sessions-"));
+    const file = join(copy, "changed.jsonl");
+    const header = {
+      type: "session",
+      version: 3,
+      id: "changed",
+      timestamp: "2025-12-01T09:30:00.000Z",
+      cwd: "/",
+    };
+    try {
+      await writeFile(file, `${JSON.stringify(header)}\n`);
+      expect((await run("import", "--tenant", "changed", file)).code).toBe(0);
+      await writeFile(file, `${JSON.stringify({ ...header, cwd: "/srv" })}\n`);
+      for (const json of [[], ["--json"]]) {
+        const { code, stdout } = await run("import", "--tenant", "changed", file, ...json);
+        expect(code).toBe(1);
+        expect(stdout).toContain("delete it with `pi-sessions delete`, or import into another --tenant");
+      }
+    } finally {
+      await rm(copy, { recursive: true });
+    }
+  });
+
   test("does nothing the second time, nor in a dry run", async () => {
     await at.database.tenants.create({ slug: "twice" });
     const dry = await run("import", "--tenant", "twice", "--dry-run", "--json", SAMPLES);
@@ -304,6 +346,20 @@ describe("migrate", () => {
       stdout: expect.stringContaining("pending: none"),
     });
     expect(await fresh.database.migrate()).toEqual([]);
+  });
+
+  test("prints SQL or tells the status, and not both", async () => {
+    for (const other of ["--status", "--json"]) {
+      expect(await runCommand(["migrate", "--print", other])).toMatchObject({
+        code: 2,
+        stdout: "",
+        stderr: expect.stringContaining(`'--print' cannot be used with option '${other}'`),
+      });
+    }
+  });
+
+  test("has no defaults that its help would have to explain", async () => {
+    expect((await runCommand(["migrate", "--help"])).stdout).not.toContain("[]");
   });
 
   test("is what the other commands ask for where it was not run", async () => {
@@ -385,6 +441,7 @@ test.each(COMMANDS)("%s --help has examples and the exit codes", async (command)
 test.each([
   { args: ["list", "--database-url", "postgresql://127.0.0.1:1/x"], code: 3 },
   { args: ["list", "--schema", 'a"b', "--database-url", "postgresql://127.0.0.1:1/x"], code: 2 },
+  { args: ["list", "--database-url", "mysql://127.0.0.1:1/x"], code: 2 },
   { args: ["nonsense"], code: 2 },
   { args: ["show"], code: 2 },
   { args: ["list", "--nonsense"], code: 2 },
@@ -398,7 +455,7 @@ test("DATABASE_URL is used where no option names the database, and an unknown te
   const env = { DATABASE_URL: at.connectionString };
   expect((await runCommand(["list", "--schema", at.schema], env)).stdout).toContain(id);
   const finished = await runCommand(["list", "--schema", at.schema, "--tenant", "nobody"], env);
-  expect(finished).toMatchObject({ code: 3, stderr: expect.stringContaining("nobody") });
+  expect(finished).toMatchObject({ code: 1, stderr: expect.stringContaining("nobody") });
 });
 
 describe("a reader that stops early", () => {
