@@ -1,22 +1,30 @@
 import { styleText } from "node:util";
 import Table from "cli-table3";
+import { fitted, GAP, type Shrinking } from "./fit.ts";
 
 export interface Column<TRow> {
   head: string;
   cell: (row: TRow) => string;
   align?: "left" | "right";
+  /** On a terminal that is too narrow for the table. */
+  shrink?: Shrinking;
 }
 
-/** Prints rows as a table for people. On a pipe it has no colour and no lines, one row per line. */
+/** Prints rows as a table for people. On a pipe no cell is shortened and nothing is bold. */
 export function printTable<TRow>(columns: readonly Column<TRow>[], rows: readonly TRow[]): void {
   const isTerminal = process.stdout.isTTY === true;
+  const [heads = [], ...cells] = fitted(
+    [columns.map(({ head }) => head), ...rows.map((row) => columns.map(({ cell }) => visible(cell(row))))],
+    columns.map(({ shrink }) => shrink),
+    isTerminal ? process.stdout.columns : Infinity,
+  );
   const table = new Table({
-    head: columns.map(({ head }) => (isTerminal ? styleText("bold", head) : head)),
+    head: heads.map((head) => (isTerminal ? styleText("bold", head) : head)),
     colAligns: columns.map(({ align }) => align ?? "left"),
-    style: { head: [], border: [], compact: true, "padding-left": 0, "padding-right": 2 },
+    style: { head: [], border: [], compact: true, "padding-left": 0, "padding-right": GAP },
     chars: Object.fromEntries(BORDERS.map((part) => [part, ""])),
   });
-  for (const row of rows) table.push(columns.map(({ cell }) => visible(cell(row))));
+  for (const row of cells) table.push(row);
   print(
     table
       .toString()
@@ -44,13 +52,15 @@ const BORDERS = [
   "middle",
 ] as const;
 
-/** JSON itself escapes only some of the characters that a terminal would obey. */
 export function printJson(data: unknown): void {
-  print(
-    JSON.stringify(data, null, 2).replaceAll(
-      /[\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/g,
-      (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, "0")}`,
-    ),
+  print(jsonText(data));
+}
+
+/** JSON on lines of its own. JSON itself escapes only some of the characters that a terminal would obey. */
+export function jsonText(data: unknown): string {
+  return JSON.stringify(data, null, 2).replaceAll(
+    /[\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/g,
+    (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, "0")}`,
   );
 }
 

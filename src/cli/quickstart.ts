@@ -35,15 +35,16 @@ async function quickstart(paths: string[], options: ConnectionOptions): Promise<
   await database.migrate();
   const repo = await database.repo(options.tenant);
   const report = await importWithProgress(repo, paths, { dryRun: false });
-  const summaries = await repo.summarize(undefined, context);
+  const { sessions, next } = await repo.page({}, context);
   print(heading("Sessions"));
-  printSessions(summaries);
+  printSessions(sessions);
+  if (next !== undefined) print(`There are more: ${commandOf(options)} list --all`);
   print(`\n${heading("Usage by model")}`);
   printUsage(await repo.usageByModel(context));
   print(`\n${heading("Import")}`);
   printReport(report);
   print(`\n${heading("Next")}`);
-  for (const line of nextSteps(summaries[0]?.metadata.id, options, connectionString))
+  for (const line of nextSteps(sessions[0]?.metadata.id, options, connectionString))
     print(line && `  ${line}`);
   if (report.failed > 0) process.exitCode = EXIT.foundFailures;
 }

@@ -1,7 +1,8 @@
-import { type Command, InvalidArgumentError } from "commander";
+import type { Command } from "commander";
 import type { DeletedRows } from "../postgres/delete-tenant.ts";
 import type { TenantLimits } from "../postgres/set-limits.ts";
 import type { TenantRecord, Tenants } from "../postgres/tenants.ts";
+import { jsonObject, wholeNumber } from "./arguments.ts";
 import { type ConnectionOptions, connect } from "./connection.ts";
 import { context } from "./interruption.ts";
 import {
@@ -197,23 +198,4 @@ function limitsOf({ maxSessions, maxStoredBytes, maxEntryBytes }: LimitOptions):
     ...(maxStoredBytes === undefined ? {} : { storedBytes: maxStoredBytes }),
     ...(maxEntryBytes === undefined ? {} : { entryBytes: maxEntryBytes }),
   };
-}
-
-function wholeNumber(text: string): number {
-  const count = Number(text);
-  if (!/^\d+$/.test(text) || !Number.isSafeInteger(count)) {
-    throw new InvalidArgumentError("Pass a whole number from 0 on.");
-  }
-  return count;
-}
-
-function jsonObject(text: string): Record<string, never> {
-  try {
-    const value: unknown = JSON.parse(text);
-    if (typeof value === "object" && value !== null && !Array.isArray(value))
-      return value as Record<string, never>;
-  } catch {
-    // Said below.
-  }
-  throw new InvalidArgumentError("Pass a JSON object.");
 }

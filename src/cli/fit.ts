@@ -1,0 +1,76 @@
+/** How a column gives way where a table is wider than the terminal. */
+export interface Shrinking {
+  /** No narrower than this. */
+  readonly min: number;
+  /** Those of a lower rank give way first. Default 0. */
+  readonly rank?: number;
+  /** Which end of a cell is left out. Default `end`. */
+  readonly cut?: "start" | "end";
+}
+
+/** Between two columns. */
+export const GAP = 2;
+
+/** The cells of a table, those of shrinking columns shortened until a row fits into `maxWidth`, if it can. */
+export function fitted(
+  rows: readonly (readonly string[])[],
+  columns: readonly (Shrinking | undefined)[],
+  maxWidth: number,
+): string[][] {
+  const widths = columns.map((_, column) => Math.max(...rows.map((row) => widthOf(row[column] ?? ""))));
+  let excess = widths.reduce((sum, width) => sum + width + GAP, -GAP) - maxWidth;
+  for (; excess > 0; excess--) {
+    const next = nextToShrink(widths, columns);
+    if (next === undefined) break;
+    widths[next] = (widths[next] ?? 0) - 1;
+  }
+  return rows.map((row) =>
+    row.map((cell, column) => shortenedTo(widths[column] ?? Infinity, cell, columns[column]?.cut)),
+  );
+}
+
+/** Of the lowest rank that has room, the widest, so that such columns end about equally wide. */
+function nextToShrink(
+  widths: readonly number[],
+  columns: readonly (Shrinking | undefined)[],
+): number | undefined {
+  const [next] = columns
+    .flatMap((column, index) => {
+      const width = widths[index] ?? 0;
+      return column === undefined || width <= column.min ? [] : [{ index, width, rank: column.rank ?? 0 }];
+    })
+    .sort((left, right) => left.rank - right.rank || right.width - left.width);
+  return next?.index;
+}
+
+function shortenedTo(width: number, text: string, cut: "start" | "end" = "end"): string {
+  if (widthOf(text) <= width) return text;
+  const letters = lettersOf(text);
+  if (cut === "start") letters.reverse();
+  const kept: string[] = [];
+  let room = width - 1;
+  for (const letter of letters) {
+    room -= letterWidth(letter);
+    if (room < 0) break;
+    kept.push(letter);
+  }
+  return cut === "start" ? `…${kept.reverse().join("")}` : `${kept.join("")}…`;
+}
+
+function widthOf(text: string): number {
+  return lettersOf(text).reduce((width, letter) => width + letterWidth(letter), 0);
+}
+
+const LETTERS = new Intl.Segmenter();
+const WIDE =
+  /[\p{Script=Han}\p{Script=Hangul}\p{Script=Hiragana}\p{Script=Katakana}\p{Emoji_Presentation}\u3000-\u303f\uff01-\uff60]/u;
+
+/** As a reader counts them: a letter and its accents are one. */
+function lettersOf(text: string): string[] {
+  return Array.from(LETTERS.segment(text), ({ segment }) => segment);
+}
+
+/** About how many columns of a terminal it takes. */
+function letterWidth(letter: string): number {
+  return WIDE.test(letter) ? 2 : 1;
+}
