@@ -1,9 +1,10 @@
 #!/usr/bin/env node
 import { readFileSync } from "node:fs";
-import { Command, CommanderError } from "commander";
+import { Command, CommanderError, InvalidArgumentError } from "commander";
 import { PiSessionError } from "../contract/errors.ts";
 import { toldError } from "./advice.ts";
 import { addConnectionOptions } from "./connection.ts";
+import { addDelete } from "./delete.ts";
 import { addDoctor } from "./doctor.ts";
 import { EXIT, EXIT_HELP, exitCodeOf } from "./exit-codes.ts";
 import { addImport } from "./import.ts";
@@ -44,6 +45,7 @@ for (const add of [
   addList,
   addShow,
   addUsage,
+  addDelete,
   addTenant,
   addVerify,
   addDoctor,
@@ -77,7 +79,7 @@ try {
 function report(error: unknown): number {
   if (error instanceof CommanderError) {
     // Commander has printed its own errors, but not those of arguments that only the database can judge.
-    if (error.code === "commander.invalidArgument") tell(`error: ${error.message}`);
+    if (error instanceof InvalidArgumentError) tell(`error: ${error.message}`);
     return error.exitCode === 0 ? EXIT.done : EXIT.usage;
   }
   if (program.opts<{ debug?: true }>().debug) console.error(error);
