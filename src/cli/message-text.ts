@@ -1,5 +1,6 @@
 import type { Entry } from "../contract/entry.ts";
 import type { AgentMessage } from "../contract/message.ts";
+import { formatCount } from "./output.ts";
 
 /** A message or entry as people read it: who, and what. */
 export interface Described {
@@ -21,7 +22,7 @@ export function describeMessage(message: AgentMessage): Described {
     case "branchSummary":
       return { title: "branch summary", text: message.summary };
     case "compactionSummary":
-      return { title: `summary of ${message.tokensBefore} tokens`, text: message.summary };
+      return { title: `summary of ${formatCount(message.tokensBefore)} tokens`, text: message.summary };
     default:
       return { title: String(message.role), text: textOf(message.content) };
   }

@@ -1,9 +1,11 @@
-import { type Command, InvalidArgumentError } from "commander";
+import type { Command } from "commander";
 import { branchTips, entryLabel, value } from "../contract/address.ts";
 import type { Entry } from "../contract/entry.ts";
-import { BranchNotFoundError, SessionNotFoundError } from "../contract/errors.ts";
+import { BranchNotFoundError } from "../contract/errors.ts";
 import type { AgentMessage } from "../contract/message.ts";
-import type { PgSession, PgSessionRepo } from "../postgres/repo.ts";
+import type { SessionStats } from "../contract/usage.ts";
+import type { PgSession } from "../postgres/repo.ts";
+import type { PgSessionMetadata } from "../postgres/session-row.ts";
 import { buildSessionContext } from "../session/model-context.ts";
 import { type ConnectionOptions, withRepo } from "./connection.ts";
 import { context } from "./interruption.ts";
@@ -18,6 +20,7 @@ import {
   printJson,
   visible,
 } from "./output.ts";
+import { resolveSessionId } from "./session-id.ts";
 import { renderTree } from "./tree.ts";
 
 interface ShowOptions extends ConnectionOptions {
@@ -30,7 +33,7 @@ export function addShow(program: Command): void {
   program
     .command("show")
     .description("show a session as a tree with branch tips and labels")
-    .argument("<id>", "session id, or a beginning of it that no other session has")
+    .argument("<id>", "session id, or a unique prefix of it")
     .option("--branch <name>", "only the path of this branch")
     .option("--context", "the messages that a model would get at the end of the branch (default: main)")
     .option("--json", "print JSON")
@@ -42,30 +45,16 @@ Examples:
   pi-sessions show 01a2 --branch review
   pi-sessions show 01a2 --context --json
 
-Forks within forks are indented up to 60 columns; "…" stands for what is cut off.`,
+Times are UTC. Forks within forks are indented up to 60 columns; "…" stands for what is cut off.`,
     )
     .action(async (id: string, _options, command: Command) => {
       const options = command.optsWithGlobals<ShowOptions>();
       await withRepo(options, async (repo) => {
-        const session = await repo.open({ id: await resolveId(repo, id) }, context);
+        const session = await repo.open({ id: await resolveSessionId(repo, id) }, context);
         if (options.context) await showContext(session, options.branch ?? "main", options);
         else await showEntries(session, options);
       });
     });
-}
-
-const MAX_MATCHES = 5;
-
-async function resolveId(repo: PgSessionRepo, prefix: string): Promise<string> {
-  if ((await repo.importer.find(prefix, context)) !== undefined) return prefix;
-  const found = await repo.list({ idPrefix: prefix, limit: MAX_MATCHES }, context);
-  const [id] = found.map((metadata) => metadata.id);
-  if (id === undefined) throw new SessionNotFoundError(prefix);
-  if (found.length > 1) {
-    const some = found.map((metadata) => metadata.id).join(", ");
-    throw new InvalidArgumentError(`Several sessions begin with "${prefix}" (${some}): type more of the id.`);
-  }
-  return id;
 }
 
 async function showEntries(session: PgSession, options: ShowOptions): Promise<void> {
@@ -86,13 +75,24 @@ async function showEntries(session: PgSession, options: ShowOptions): Promise<vo
     return;
   }
   if (name !== undefined) print(heading(visible(name)));
-  print(
-    `${visible(session.metadata.id)}  created ${formatTime(session.metadata.createdAt)}  ` +
-      `${formatCount(stats.messageCount)} messages  ${formatCount(stats.usage.totalTokens)} tokens  ` +
-      `${formatCost(stats.usage.cost.total)}`,
-  );
+  printHeader(session.metadata, stats, options);
   print();
   for (const line of renderTree(entries, branches, labelOf)) print(line);
+}
+
+function printHeader(
+  metadata: PgSessionMetadata,
+  { messageCount, usage }: SessionStats,
+  { branch }: ShowOptions,
+): void {
+  print(
+    `${visible(metadata.id)}  created ${formatTime(metadata.createdAt)} UTC  ` +
+      `${formatCount(messageCount)} messages  ${formatCount(usage.totalTokens)} tokens  ` +
+      `${formatCost(usage.cost.total)}${branch === undefined ? "" : " in the whole session"}`,
+  );
+  const parent = metadata.parentSessionId ?? metadata.legacyParentSessionPath;
+  if (parent !== undefined) print(`parent ${visible(parent)}`);
+  if (metadata.metadata !== undefined) print(`metadata ${visible(JSON.stringify(metadata.metadata))}`);
 }
 
 async function showContext(session: PgSession, branch: string, options: ShowOptions): Promise<void> {

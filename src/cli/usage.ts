@@ -2,7 +2,7 @@ import type { Command } from "commander";
 import type { ModelUsage } from "../postgres/usage-by-model.ts";
 import { type ConnectionOptions, withRepo } from "./connection.ts";
 import { context } from "./interruption.ts";
-import { type Column, formatCost, formatCount, oneLine, printJson, printTable } from "./output.ts";
+import { type Column, formatCost, formatCount, oneLine, print, printJson, printTable } from "./output.ts";
 
 interface UsageOptions extends ConnectionOptions {
   json?: true;
@@ -11,7 +11,7 @@ interface UsageOptions extends ConnectionOptions {
 export function addUsage(program: Command): void {
   program
     .command("usage")
-    .description("what was spent, by model")
+    .description("show usage and cost by model")
     .option("--json", "print JSON; costs are exact decimals")
     .addHelpText(
       "after",
@@ -31,7 +31,8 @@ Examples:
 }
 
 export function printUsage(usage: readonly ModelUsage[]): void {
-  printTable(COLUMNS, usage);
+  if (usage.length === 0) print("No usage.");
+  else printTable(COLUMNS, usage);
 }
 
 const COLUMNS: Column<ModelUsage>[] = [

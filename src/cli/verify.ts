@@ -3,7 +3,8 @@ import type { Finding, VerifyReport } from "../postgres/verify.ts";
 import { type ConnectionOptions, withRepo } from "./connection.ts";
 import { EXIT } from "./exit-codes.ts";
 import { context } from "./interruption.ts";
-import { type Column, formatCount, oneLine, print, printJson, printTable } from "./output.ts";
+import { type Column, formatCount, jsonText, oneLine, print, printTable } from "./output.ts";
+import { resolveSessionId } from "./session-id.ts";
 
 interface VerifyCommandOptions extends ConnectionOptions {
   session?: string;
@@ -14,29 +15,29 @@ interface VerifyCommandOptions extends ConnectionOptions {
 export function addVerify(program: Command): void {
   program
     .command("verify")
-    .description("check that what is stored agrees, session by session; changes nothing unless asked to")
-    .option("--session <id>", "only this session")
+    .description("look for inconsistencies in stored sessions; changes nothing without --repair")
+    .option("--session <id>", "only this session; a unique prefix of its id will do")
     .option("--repair", "rebuild what follows from other rows: totals, names for listing, sizes, runs")
     .option("--json", "print JSON")
     .addHelpText(
       "after",
       `
-Programs may go on writing meanwhile. Entries, usage rows and values are never changed. Runs and sizes of entries
+Programs may go on writing in the meantime. Entries, usage rows and values are never changed. Runs and sizes of entries
 can be rebuilt only by the role that owns the tables.
 
 Examples:
   pi-sessions verify
-  pi-sessions verify --tenant acme --session 019ad920-7f40-7c3e-8a11-5d0c9b7e2f64
+  pi-sessions verify --tenant acme --session 019ad920
   pi-sessions verify --repair`,
     )
     .action(async (_options, command: Command) => {
       const options = command.optsWithGlobals<VerifyCommandOptions>();
       const { session, repair = false, json = false } = options;
       const output = json ? new JsonOutput() : new TableOutput();
-      const report = await withRepo(options, (repo) =>
+      const report = await withRepo(options, async (repo) =>
         repo.verify(
           {
-            ...(session === undefined ? {} : { sessionId: session }),
+            ...(session === undefined ? {} : { sessionId: await resolveSessionId(repo, session) }),
             repair,
             onFinding: (finding) => output.add(finding),
           },
@@ -96,20 +97,24 @@ const COLUMNS: Column<Finding>[] = [
   { head: "WHAT", cell: ({ what, repaired }) => oneLine(repaired ? `${what} (repaired)` : what, 200) },
 ];
 
+/** As `printJson` would print `{ found, report }`. */
 class JsonOutput implements Output {
   #isFirst = true;
 
   add(finding: Finding): void {
-    print(this.#isFirst ? '{ "found": [' : ",");
+    process.stdout.write(this.#isFirst ? '{\n  "found": [\n' : ",\n");
+    process.stdout.write(indented(jsonText(finding), 4));
     this.#isFirst = false;
-    printJson(finding);
   }
 
   end(report: VerifyReport): void {
-    print(this.#isFirst ? '{ "found": [], "report":' : '], "report":');
-    printJson(report);
-    print("}");
+    print(this.#isFirst ? '{\n  "found": [],' : "\n  ],");
+    print(`  "report": ${indented(jsonText(report), 2).trimStart()}\n}`);
   }
+}
+
+function indented(text: string, columns: number): string {
+  return text.replaceAll(/^/gm, " ".repeat(columns));
 }
 
 function counted(count: number, noun: string): string {

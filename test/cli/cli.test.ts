@@ -13,7 +13,18 @@ import { openTestDatabase, type TestDatabase } from "../support/database.ts";
 import { runCommand, startCommand } from "./pi-sessions.ts";
 
 const SAMPLES = new URL("../../examples/archives", import.meta.url).pathname;
-const COMMANDS = ["migrate", "import", "list", "show", "usage", "tenant", "doctor", "quickstart", "serve"];
+const COMMANDS = [
+  "migrate",
+  "import",
+  "list",
+  "show",
+  "usage",
+  "delete",
+  "tenant",
+  "doctor",
+  "quickstart",
+  "serve",
+];
 
 // biome-ignore lint/suspicious/noControlCharactersInRegex: these are what must not be printed
 const OBEYED_BY_TERMINALS = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u202a-\u202e\u2066-\u2069]/;
@@ -70,27 +81,6 @@ beforeAll(async () => {
   await session.close(context);
 });
 afterAll(() => at[Symbol.asyncDispose]());
-
-describe("list", () => {
-  test("prints what a person picks a session by", async () => {
-    const { code, stdout, stderr } = await run("list");
-    expect({ code, stderr }).toEqual({ code: 0, stderr: "" });
-    expect(stdout.split("\n")).toEqual([
-      expect.stringMatching(/^ID +NAME +DIRECTORY +CREATED +MESSAGES +TOKENS +COST$/),
-      expect.stringMatching(
-        /^abc-1 +first .* line +\/srv\/app +\d{4}-\d\d-\d\d \d\d:\d\d +5 +10,000 +\$1\.0000$/,
-      ),
-      "",
-    ]);
-  });
-
-  test("prints the same as JSON", async () => {
-    expect(JSON.parse((await run("list", "--json", "--cwd", "/srv/app")).stdout)).toMatchObject([
-      { id, cwd: "/srv/app", messageCount: 5, usage: { totalTokens: 10_000 } },
-    ]);
-    expect(JSON.parse((await run("list", "--json", "--cwd", "/srv/other")).stdout)).toEqual([]);
-  });
-});
 
 describe("show", () => {
   test("draws the tree with tips, labels and both ways on from a fork", async () => {
@@ -160,11 +150,44 @@ describe("show", () => {
     const { stdout } = await run("show", id, "--branch", "side");
     expect(stdout).toContain("on side");
     expect(stdout).not.toContain("on main");
+    expect(stdout.split("\n")[0]).toMatch(
+      /^abc-1 {2}created \d{4}-\d\d-\d\d \d\d:\d\d UTC {2}5 messages {2}10,000 tokens {2}\$1\.0000 in the whole session$/,
+    );
+  });
+
+  test("says where a session comes from and what its application keeps with it", async () => {
+    const repo = await at.database.repo("default");
+    const metadata = { note: "\u009b31m", userId: "u1" };
+    const fork = await repo.create({ id: "fork", parentSessionId: id, metadata }, context);
+    await fork.close(context);
+    const { stdout } = await run("show", "fork");
+    await repo.delete(fork.metadata, context);
+    expect(stdout.split("\n")).toEqual([
+      expect.stringMatching(/^fork {2}created .* UTC {2}0 messages {2}0 tokens {2}\$0\.0000$/),
+      "parent abc-1",
+      'metadata {"note":"\ufffd31m","userId":"u1"}',
+      "",
+      "",
+    ]);
   });
 
   test("prints the messages that a model would get", async () => {
     expect(JSON.parse((await run("show", id, "--context", "--json")).stdout)).toEqual(messages);
     expect((await run("show", id, "--context")).stdout).toContain("assistant (model-1)\nanswer\n");
+  });
+
+  test("prints how much a compaction replaced with separators", async () => {
+    const repo = await at.database.repo("default");
+    const session = await repo.create({ id: "compacted" }, context);
+    const main = await session.createBranch("main", null, context);
+    await main.appendMessage(
+      { role: "compactionSummary", summary: "all of it", tokensBefore: 41_850, timestamp: 1 },
+      context,
+    );
+    await session.close(context);
+    const { stdout } = await run("show", "compacted", "--context");
+    await repo.delete(session.metadata, context);
+    expect(stdout).toContain("summary of 41,850 tokens\nall of it\n");
   });
 
   test("shows a chain of 20,000 entries", async () => {
@@ -210,6 +233,11 @@ describe("show", () => {
       stderr: expect.stringContaining("none"),
     });
   });
+});
+
+test("usage says so where there is none", async () => {
+  await at.database.tenants.create({ slug: "unused" });
+  expect((await run("usage", "--tenant", "unused")).stdout).toBe("No usage.\n");
 });
 
 test("usage sums money exactly, by model", async () => {
@@ -301,7 +329,10 @@ describe("import", () => {
     await at.database.tenants.create({ slug: "twice" });
     const dry = await run("import", "--tenant", "twice", "--dry-run", "--json", SAMPLES);
     expect(JSON.parse(dry.stdout)).toMatchObject({ dryRun: true, imported: 0, wouldImport: 4 });
-    expect(JSON.parse((await run("list", "--tenant", "twice", "--json")).stdout)).toEqual([]);
+    expect(JSON.parse((await run("list", "--tenant", "twice", "--json")).stdout)).toEqual({
+      sessions: [],
+      next: null,
+    });
     expect((await run("import", "--tenant", "twice", SAMPLES)).stdout).toContain("Imported 4 sessions");
     const before = (await run("list", "--tenant", "twice", "--json")).stdout;
     expect((await run("import", "--tenant", "twice", SAMPLES)).stdout).toContain("Imported 0 sessions");
