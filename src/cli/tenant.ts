@@ -1,71 +1,71 @@
 import type { Command } from "commander";
+import type { ReadonlyJsonObject } from "../contract/json.ts";
 import type { DeletedRows } from "../postgres/delete-tenant.ts";
-import type { TenantLimits } from "../postgres/set-limits.ts";
 import type { TenantRecord, Tenants } from "../postgres/tenants.ts";
-import { jsonObject, wholeNumber } from "./arguments.ts";
+import { assertConfirmed, jsonObject } from "./arguments.ts";
 import { type ConnectionOptions, connect } from "./connection.ts";
 import { context } from "./interruption.ts";
+import { formatCount, print, printJson, tell, visible } from "./output.ts";
 import {
-  type Column,
-  formatCount,
-  formatTime,
-  oneLine,
-  print,
-  printJson,
-  printTable,
-  tell,
-  visible,
-} from "./output.ts";
+  addLiftingOptions,
+  addLimitOptions,
+  assertSomeLimit,
+  changedLimits,
+  type LimitOptions,
+} from "./tenant-limits.ts";
+import { printTenant, printTenants } from "./tenant-table.ts";
 
 interface TenantOptions extends ConnectionOptions {
   json?: true;
 }
 
-interface LimitOptions {
-  maxSessions?: number;
-  maxStoredBytes?: number;
-  maxEntryBytes?: number;
-}
-
 export function addTenant(program: Command): void {
   const tenant = program
     .command("tenant")
-    .description("create, list, suspend and delete tenants; connect as the role that owns the tables")
+    .description("create, list, change, suspend and delete tenants; connect as the role that owns the tables")
     .addHelpText(
       "after",
-      `
-Examples:
-  pi-sessions tenant create acme --name "Acme Inc."
-  pi-sessions tenant limit acme --max-stored-bytes 1000000000
-  pi-sessions tenant delete acme --confirm acme`,
+      examples(
+        'create acme --name "Acme Inc."',
+        "limit acme --max-stored-bytes 1000000000",
+        `settings acme '{"plan":"pro"}'`,
+        "delete acme --confirm acme",
+      ),
     );
   addCreate(tenant);
   addListOfTenants(tenant);
   addStateCommands(tenant);
+  addSettings(tenant);
   addLimit(tenant);
   addDelete(tenant);
+}
+
+/** As help shows them. */
+function examples(...commands: string[]): string {
+  return `\nExamples:\n${commands.map((command) => `  pi-sessions tenant ${command}`).join("\n")}`;
 }
 
 function addCreate(tenant: Command): void {
   const create = tenant
     .command("create <slug>")
-    .description("add a tenant; a slug is for good")
+    .description("add a tenant; its slug can never be changed")
     .option("--name <name>", "name for people")
     .option("--settings <json>", "settings of your application, a JSON object", jsonObject);
-  addLimitOptions(create).action(
-    action(
-      async (tenants, slug, options: LimitOptions & { name?: string; settings?: Record<string, never> }) => {
+  addLimitOptions(create)
+    .option("--json", "print JSON")
+    .addHelpText("after", examples("create acme", 'create acme --name "Acme Inc." --max-sessions 1000'))
+    .action(
+      action((tenants, slug, options: LimitOptions & { name?: string; settings?: ReadonlyJsonObject }) => {
         const { name, settings } = options;
-        const limits = limitsOf(options);
+        const limits = changedLimits({}, options);
         return tenants.create({
           slug,
           ...(name === undefined ? {} : { name }),
           ...(settings === undefined ? {} : { settings }),
           ...(Object.keys(limits).length === 0 ? {} : { limits }),
         });
-      },
-    ),
-  );
+      }),
+    );
 }
 
 function addListOfTenants(tenant: Command): void {
@@ -73,44 +73,77 @@ function addListOfTenants(tenant: Command): void {
     .command("list")
     .description("show all tenants")
     .option("--json", "print JSON")
+    .addHelpText("after", examples("list", "list --json | jq '.[].slug'"))
     .action(async (_options, command: Command) => {
       const options = command.optsWithGlobals<TenantOptions>();
       await using connection = await connect(options);
       const tenants = await connection.database.tenants.list();
       if (options.json) printJson(tenants);
-      else printTable(COLUMNS, tenants);
+      else printTenants(tenants);
     });
 }
 
 function addStateCommands(tenant: Command): void {
   tenant
     .command("show <slug>")
-    .description("show a tenant")
+    .description("show a tenant with its limits and settings")
     .option("--json", "print JSON")
+    .addHelpText("after", examples("show acme"))
     .action(action((tenants, slug) => tenants.get(slug)));
   tenant
     .command("rename <slug> <name>")
     .description("change the name for people; the slug stays")
     .option("--json", "print JSON")
-    .action(async (slug: string, name: string, _options, command: Command) => {
-      await withTenants(command, (tenants) => tenants.rename(slug, name));
-    });
+    .addHelpText("after", examples('rename acme "Acme Ltd."'))
+    .action((slug: string, name: string, _options, command: Command) =>
+      withTenants(command, (tenants) => tenants.rename(slug, name)),
+    );
   tenant
     .command("suspend <slug>")
-    .description("let a tenant only be read from now on")
+    .description("make a tenant read-only")
     .option("--json", "print JSON")
+    .addHelpText("after", examples("suspend acme"))
     .action(action((tenants, slug) => tenants.suspend(slug)));
   tenant
     .command("resume <slug>")
-    .description("let a suspended tenant be written again")
+    .description("make a suspended tenant writable again")
     .option("--json", "print JSON")
+    .addHelpText("after", examples("resume acme"))
     .action(action((tenants, slug) => tenants.resume(slug)));
 }
 
+function addSettings(tenant: Command): void {
+  tenant
+    .command("settings")
+    .description("print the settings of your application for a tenant as JSON, or replace them")
+    .argument("<slug>")
+    .argument("[json]", "the new settings, a JSON object, in place of all that there are", jsonObject)
+    .addHelpText("after", examples("settings acme", `settings acme '{"plan":"pro"}'`))
+    .action(async (slug: string, settings: ReadonlyJsonObject | undefined, _options, command: Command) => {
+      await using connection = await connect(command.optsWithGlobals<TenantOptions>());
+      const { tenants } = connection.database;
+      const record = await (settings === undefined ? tenants.get(slug) : tenants.setSettings(slug, settings));
+      printJson(record.settings);
+    });
+}
+
 function addLimit(tenant: Command): void {
-  addLimitOptions(
-    tenant.command("limit <slug>").description("replace the limits; those that are left out are lifted"),
-  ).action(action((tenants, slug, options: LimitOptions) => tenants.setLimits(slug, limitsOf(options))));
+  const limit = tenant
+    .command("limit <slug>")
+    .description("change the limits that are named; the others stay");
+  addLiftingOptions(addLimitOptions(limit))
+    .option("--json", "print JSON")
+    .addHelpText(
+      "after",
+      examples("limit acme --max-sessions 1000 --max-entry-bytes 10000000", "limit acme --no-max-sessions"),
+    )
+    .action((slug: string, options: LimitOptions, command: Command) => {
+      assertSomeLimit(options);
+      return withTenants(command, async (tenants) => {
+        const { limits } = await tenants.get(slug);
+        return tenants.setLimits(slug, changedLimits(limits, options));
+      });
+    });
 }
 
 function addDelete(tenant: Command): void {
@@ -119,11 +152,14 @@ function addDelete(tenant: Command): void {
     .description("remove a tenant with all its sessions; after an interruption, run it again")
     .requiredOption("--confirm <slug>", "the slug again")
     .option("--json", "print JSON")
+    .addHelpText("after", examples("delete acme --confirm acme"))
     .action(async (slug: string, _options, command: Command) => {
       const options = command.optsWithGlobals<TenantOptions & { confirm: string }>();
+      const { confirm } = options;
+      assertConfirmed(slug, confirm);
       await using connection = await connect(options);
       const removed = await connection.database.tenants.delete(slug, {
-        confirm: options.confirm,
+        confirm,
         context,
         onProgress: (soFar) => {
           if (process.stderr.isTTY === true) tell(`Removed ${describe(soFar)} …`);
@@ -149,29 +185,7 @@ async function withTenants(
   await using connection = await connect(options);
   const record = await work(connection.database.tenants);
   if (options.json) printJson(record);
-  else printTable(COLUMNS, [record]);
-}
-
-const COLUMNS: Column<TenantRecord>[] = [
-  { head: "SLUG", cell: ({ slug }) => visible(slug) },
-  { head: "NAME", cell: ({ name }) => oneLine(name ?? "–", 40) },
-  { head: "CREATED", cell: ({ createdAt }) => formatTime(createdAt) },
-  {
-    head: "STATE",
-    cell: ({ isBeingDeleted, suspendedAt }) =>
-      isBeingDeleted
-        ? "being deleted"
-        : suspendedAt === undefined
-          ? "active"
-          : `suspended ${formatTime(suspendedAt)}`,
-  },
-  { head: "MAX SESSIONS", cell: ({ limits }) => limitCell(limits.sessions), align: "right" },
-  { head: "MAX BYTES", cell: ({ limits }) => limitCell(limits.storedBytes), align: "right" },
-  { head: "MAX ENTRY", cell: ({ limits }) => limitCell(limits.entryBytes), align: "right" },
-];
-
-function limitCell(maximum: number | undefined): string {
-  return maximum === undefined ? "–" : formatCount(maximum);
+  else printTenant(record);
 }
 
 function describe({ sessions, entries, usageRows, values, listElements }: DeletedRows): string {
@@ -182,20 +196,4 @@ function describe({ sessions, entries, usageRows, values, listElements }: Delete
     `${formatCount(values)} values`,
     `${formatCount(listElements)} list elements`,
   ].join(", ");
-}
-
-function addLimitOptions(command: Command): Command {
-  return command
-    .option("--json", "print JSON")
-    .option("--max-sessions <count>", "sessions that the tenant may have", wholeNumber)
-    .option("--max-stored-bytes <bytes>", "JSON that all its sessions together may store", wholeNumber)
-    .option("--max-entry-bytes <bytes>", "JSON of one entry", wholeNumber);
-}
-
-function limitsOf({ maxSessions, maxStoredBytes, maxEntryBytes }: LimitOptions): TenantLimits {
-  return {
-    ...(maxSessions === undefined ? {} : { sessions: maxSessions }),
-    ...(maxStoredBytes === undefined ? {} : { storedBytes: maxStoredBytes }),
-    ...(maxEntryBytes === undefined ? {} : { entryBytes: maxEntryBytes }),
-  };
 }
