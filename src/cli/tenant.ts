@@ -116,7 +116,7 @@ function addSettings(tenant: Command): void {
   tenant
     .command("settings")
     .description("print the settings of your application for a tenant as JSON, or replace them")
-    .argument("<slug>")
+    .argument("<slug>", "the tenant")
     .argument("[json]", "the new settings, a JSON object, in place of all that there are", jsonObject)
     .addHelpText("after", examples("settings acme", `settings acme '{"plan":"pro"}'`))
     .action(async (slug: string, settings: ReadonlyJsonObject | undefined, _options, command: Command) => {
