@@ -17,7 +17,9 @@ export function fitted(
   columns: readonly (Shrinking | undefined)[],
   maxWidth: number,
 ): string[][] {
-  const widths = columns.map((_, column) => Math.max(...rows.map((row) => widthOf(row[column] ?? ""))));
+  const widths = columns.map((_, column) =>
+    rows.reduce((widest, row) => Math.max(widest, widthOf(row[column] ?? "")), 0),
+  );
   let excess = widths.reduce((sum, width) => sum + width + GAP, -GAP) - maxWidth;
   for (; excess > 0; excess--) {
     const next = nextToShrink(widths, columns);
@@ -57,7 +59,10 @@ function shortenedTo(width: number, text: string, cut: "start" | "end" = "end"):
   return cut === "start" ? `…${kept.reverse().join("")}` : `${kept.join("")}…`;
 }
 
+const ASCII = /^[ -~]*$/;
+
 function widthOf(text: string): number {
+  if (ASCII.test(text)) return text.length;
   return lettersOf(text).reduce((width, letter) => width + letterWidth(letter), 0);
 }
 

@@ -16,7 +16,8 @@ export function printTable<TRow>(columns: readonly Column<TRow>[], rows: readonl
   const [heads = [], ...cells] = fitted(
     [columns.map(({ head }) => head), ...rows.map((row) => columns.map(({ cell }) => visible(cell(row))))],
     columns.map(({ shrink }) => shrink),
-    isTerminal ? process.stdout.columns : Infinity,
+    // Some terminals do not know their width.
+    (isTerminal && process.stdout.columns) || Infinity,
   );
   const table = new Table({
     head: heads.map((head) => (isTerminal ? styleText("bold", head) : head)),
