@@ -36,7 +36,7 @@ export async function measureAppends(bench: Bench): Promise<Findings> {
       ...(pgbench === undefined ? [] : [pgbench]),
       ...peers.map((peer) => peerContender(bench, width, peer)),
     ];
-    const rounds = bench.options.isQuick ? { rounds: 2 } : { rounds: 5, warmUps: 1 };
+    const rounds = bench.options.isQuick ? { rounds: 2 } : { rounds: 3, warmUps: 1 };
     const samples = await interleave(contenders, rounds);
     await appendToNewSessions(bench, width, log);
     lines.push(lineOf({ section: APPEND, work: connections(width), unit: "per second" }, samples));

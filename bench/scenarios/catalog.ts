@@ -17,7 +17,7 @@ export async function measureCatalog(bench: Bench): Promise<Findings> {
   await bench.settle();
   const lines: Line[] = [];
   for (const task of PI_CATALOG_READS.keys()) {
-    const rounds = isQuick ? 2 : 5;
+    const rounds = isQuick ? 2 : 3;
     const samples = await timeTask(bench, STORES, { task, group, rounds, isRead: true });
     const work = `${task}, ${count.toLocaleString("en")} sessions`;
     lines.push(lineOf({ section: CATALOG, work, unit: "ms" }, samples));
