@@ -10,7 +10,13 @@ export interface Column<TRow> {
   shrink?: Shrinking;
 }
 
-/** Prints rows as a table for people. On a pipe no cell is shortened and nothing is bold. */
+/** A table takes time with the square of its rows. */
+const ROWS_PER_TABLE = 500;
+
+/**
+ * Prints rows as a table for people; very many as several, each with its heads. On a pipe no cell is shortened and
+ * nothing is bold.
+ */
 export function printTable<TRow>(columns: readonly Column<TRow>[], rows: readonly TRow[]): void {
   const isTerminal = process.stdout.isTTY === true;
   const [heads = [], ...cells] = fitted(
@@ -19,20 +25,22 @@ export function printTable<TRow>(columns: readonly Column<TRow>[], rows: readonl
     // Some terminals do not know their width.
     (isTerminal && process.stdout.columns) || Infinity,
   );
-  const table = new Table({
-    head: heads.map((head) => (isTerminal ? styleText("bold", head) : head)),
-    colAligns: columns.map(({ align }) => align ?? "left"),
-    style: { head: [], border: [], compact: true, "padding-left": 0, "padding-right": GAP },
-    chars: Object.fromEntries(BORDERS.map((part) => [part, ""])),
-  });
-  for (const row of cells) table.push(row);
-  print(
-    table
-      .toString()
-      .split("\n")
-      .map((line) => line.trimEnd())
-      .join("\n"),
-  );
+  for (let start = 0; start === 0 || start < cells.length; start += ROWS_PER_TABLE) {
+    const table = new Table({
+      head: heads.map((head) => (isTerminal ? styleText("bold", head) : head)),
+      colAligns: columns.map(({ align }) => align ?? "left"),
+      style: { head: [], border: [], compact: true, "padding-left": 0, "padding-right": GAP },
+      chars: Object.fromEntries(BORDERS.map((part) => [part, ""])),
+    });
+    for (const row of cells.slice(start, start + ROWS_PER_TABLE)) table.push(row);
+    print(
+      table
+        .toString()
+        .split("\n")
+        .map((line) => line.trimEnd())
+        .join("\n"),
+    );
+  }
 }
 
 const BORDERS = [

@@ -230,7 +230,9 @@ describe("show", () => {
     });
     expect(await run("show", id, "--branch", "none")).toMatchObject({
       code: 1,
-      stderr: expect.stringContaining("none"),
+      stderr: expect.stringMatching(
+        /"none".*: take one of those that `pi-sessions show` puts in brackets\.\n$/,
+      ),
     });
   });
 });

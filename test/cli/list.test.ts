@@ -133,6 +133,9 @@ describe("pages", () => {
     const all = await idsOf("--tenant", "many", "--all");
     expect(all).toHaveLength(2500);
     expect(new Set(all).size).toBe(2500);
+    const { stdout } = await run(["--tenant", "many", "--all"]);
+    expect(stdout.match(/^s\d+ /gm)).toHaveLength(2500);
+    expect(stdout.match(/^ID /gm)).toHaveLength(5);
   });
 
   test.each([
