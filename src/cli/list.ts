@@ -127,17 +127,18 @@ export function printSessions(summaries: readonly SessionSummary[]): void {
 }
 
 const COLUMNS: Column<SessionSummary>[] = [
-  // Of ids that begin with the time, as they do by default, this is enough to tell most of them apart.
-  { head: "ID", cell: ({ metadata }) => visible(metadata.id), shrink: { min: 14, rank: 1 } },
+  // Gives way last, since `show` takes the start of an id.
+  { head: "ID", cell: ({ metadata }) => visible(metadata.id), shrink: { min: 10, rank: 1 } },
   {
     head: "NAME",
     cell: ({ name, firstMessage }) => oneLine(name ?? firstMessage ?? "–", 40),
-    shrink: { min: 8 },
+    shrink: { min: 6 },
   },
   {
     head: "DIRECTORY",
     cell: ({ metadata }) => oneLine(metadata.cwd ?? "–", 40),
-    shrink: { min: 6, cut: "start" },
+    // As wide as its head.
+    shrink: { min: 9, cut: "start" },
   },
   { head: "CREATED (UTC)", cell: ({ metadata }) => formatTime(metadata.createdAt) },
   { head: "MESSAGES", cell: ({ stats }) => formatCount(stats.messageCount), align: "right" },

@@ -161,6 +161,7 @@ describe("a terminal", () => {
     // biome-ignore lint/suspicious/noControlCharactersInRegex: the heads are bold
     const lines = stdout.replaceAll(/\u001b\[\d+m/g, "").split("\n");
     expect(Math.max(...lines.map((line) => line.length))).toBeLessThanOrEqual(80);
+    expect(lines[0]).toMatch(/^ID +NAME +DIRECTORY /);
     expect(lines[1]).toMatch(/^019ad920-7f40\S*… +\S.*… +…\S+ +2025-12-01 03:00 +1 +10,000 +\$1\.0000$/);
   });
 
