@@ -91,7 +91,7 @@ export function typedFailure(error: unknown, { schema, tenant }: FailedOn): unkn
   if (remedy !== undefined) return new DatabaseUnreachableError(reasonOf(error), { ...options, remedy });
   if (code.startsWith("53")) return new DatabaseFullError(reasonOf(error), options);
   if (isRetryable(error)) return new CommitContentionError(1, options);
-  if (/^57P03$/.test(code) || isUnanswered(error, code)) {
+  if (code === "57P03" || isUnanswered(error, code)) {
     return new DatabaseUnreachableError(reasonOf(error), options);
   }
   if (isConnectionLoss(error)) return new DatabaseConnectionLostError(options);

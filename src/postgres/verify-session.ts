@@ -91,10 +91,9 @@ export async function examineSession(
   faults.add("entry_bytes", payloads.wrong, (n) => `${n(" entry")} of another size`, payloads.first_wrong);
 
   const terms = termsOf(JSON.parse(row.metadata_text) as ReadonlyJsonObject);
-  const stored = row.terms === "" ? [] : row.terms.split(" ");
-  const differing =
-    terms.filter((term) => !stored.includes(term)).length +
-    stored.filter((term) => !terms.includes(term)).length;
+  const stored = new Set(row.terms.split(" ").filter((term) => term !== ""));
+  const kept = terms.filter((term) => stored.has(term)).length;
+  const differing = terms.length + stored.size - 2 * kept;
   faults.add("metadata_terms", differing, (n) => `${n(" term")} missing, or not of the metadata`);
 
   const corrected = faults.compare(row, {
