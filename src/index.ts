@@ -104,6 +104,7 @@ export type {
   Tenants,
 } from "./postgres/tenants.ts";
 export { type Timeouts, withTimeouts } from "./postgres/timeouts.ts";
+export type { Usage as UsageReports } from "./postgres/usage.ts";
 export type { ModelUsage } from "./postgres/usage-by-model.ts";
 export type { Finding, VerifyCheck, VerifyOptions, VerifyReport } from "./postgres/verify.ts";
 export { buildSessionContext, type SessionContextOptions } from "./session/model-context.ts";

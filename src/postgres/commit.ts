@@ -19,6 +19,7 @@ import { headOf, type SessionHead } from "./session-head.ts";
 import type { SessionKey } from "./session-key.ts";
 import { STATS_COLUMNS, statsColumns } from "./session-row.ts";
 import type { Tables } from "./transaction.ts";
+import { ATTRIBUTION_COLUMNS, attributionColumns } from "./usage-attribution.ts";
 import type { Columns, WriteBatch } from "./write-batch.ts";
 
 /** Moves a session from one head to the next by a few writes. */
@@ -283,6 +284,7 @@ function buildStatement(db: Kysely<DB>, schema: string, setsName: boolean) {
         cte
           .selectFrom("tenants")
           .select(["tenant_id", "suspended_at", "deleting", "max_entry_bytes", "max_stored_bytes"])
+          .select(["billing_dimensions", "position_offset"])
           .where("tenant_id", "=", session.tenant_id),
       )
       .with("applied", (cte) =>
@@ -321,7 +323,7 @@ function buildStatement(db: Kysely<DB>, schema: string, setsName: boolean) {
                 and (t.max_stored_bytes is null or ${slot(({ advance }) => advance.isChargedLater === true)}::boolean
                      or ${storedBytes} <= greatest(stored_bytes, reserved_bytes)))`,
           )
-          .returning("next_seq"),
+          .returning(["next_seq", "root_session_id", "cwd", "metadata"]),
       )
       .with("new_entries", (cte) =>
         cte
@@ -362,13 +364,28 @@ function buildStatement(db: Kysely<DB>, schema: string, setsName: boolean) {
       .with("new_usage", (cte) =>
         cte
           .insertInto("usage_ledger")
-          .columns(["tenant_id", "session_id", ...columnNames(USAGE_TYPES)])
+          .columns(["tenant_id", "session_id", ...columnNames(LEDGER_TYPES), ...ATTRIBUTION_COLUMNS])
           .expression((eb) =>
             eb
               .selectFrom(rowsOf("u", ({ advance }) => advance.batch.usage, USAGE_TYPES))
+              .innerJoin("applied as a", (join) => join.onTrue())
+              .innerJoin("tenant as t", (join) => join.onTrue())
+              .leftJoinLateral(
+                (entry) =>
+                  entry
+                    .selectFrom("entries")
+                    .select(["provider", "model", "timestamp", "type", "role"])
+                    .where("tenant_id", "=", session.tenant_id)
+                    .where("session_id", "=", session.session_id)
+                    .where(isExactly("entries.entry_id", sql.ref("u.earlier_entry")))
+                    .orderBy("entries.entry_id")
+                    .limit(1)
+                    .as("e"),
+                (join) => join.onTrue(),
+              )
               .select([tenantId, sessionId])
-              .select(columnNames(USAGE_TYPES).map((column) => `u.${column}` as const))
-              .where(isApplied),
+              .select(columnNames(LEDGER_TYPES).map((column) => `u.${column}` as const))
+              .select(attributionColumns()),
           ),
       )
       .with("set_values", (cte) =>
@@ -437,7 +454,7 @@ const ENTRY_TYPES = {
   payload: "text",
 } as const;
 
-const USAGE_TYPES = {
+const LEDGER_TYPES = {
   usage_id: "text",
   seq: "bigint",
   timestamp: "bigint",
@@ -457,6 +474,16 @@ const USAGE_TYPES = {
   cost_total: "numeric",
   usage: "json",
   details: "json",
+} as const;
+
+const USAGE_TYPES = {
+  ...LEDGER_TYPES,
+  provider: "text",
+  model: "text",
+  spent_at: "bigint",
+  entry_type: "text",
+  role: "text",
+  earlier_entry: "text",
 } as const;
 
 const ADDRESS_TYPES = { namespace: "text", key: "text" } as const;

@@ -5,6 +5,7 @@ import type { ReadonlyJsonObject } from "../contract/json.ts";
 import { STORAGE_VERSION } from "../contract/storage.ts";
 import { assertSessionId, assertText, TEXT_LIMITS } from "../contract/text.ts";
 import { isTaken } from "./failure.ts";
+import { isExactly } from "./probe.ts";
 import type { DB } from "./schema.generated.ts";
 import { newHead } from "./session-head.ts";
 import { keyColumns, type SessionKey } from "./session-key.ts";
@@ -90,6 +91,7 @@ export function insertSession(db: Kysely<DB>, key: SessionKey, session: NewSessi
           cwd: session.cwd ?? null,
           parent_session_id: session.parentSessionId ?? null,
           legacy_parent_path: session.legacyParentSessionPath ?? null,
+          root_session_id: rootOf(db, key, session.parentSessionId),
           next_seq: head.nextSeq,
           ...statsColumns(head.stats),
           metadata: metadataText(metadata),
@@ -116,6 +118,19 @@ export function insertSession(db: Kysely<DB>, key: SessionKey, session: NewSessi
     )
     .selectFrom("created")
     .select(METADATA_COLUMNS);
+}
+
+/** The first session of the family: a parent that is not stored counts as such. */
+function rootOf(db: Kysely<DB>, { tenantId, sessionId }: SessionKey, parent: string | undefined) {
+  if (parent === undefined) return sessionId;
+  const stored = db
+    .selectFrom("sessions as parent")
+    .select("parent.root_session_id")
+    .where("parent.tenant_id", "=", tenantId)
+    .where(isExactly("parent.session_id", parent))
+    .orderBy("parent.session_id")
+    .limit(1);
+  return sql<string>`coalesce((${stored}), ${parent})`;
 }
 
 /** @throws InvalidTextError, InvalidOptionError */

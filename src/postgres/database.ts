@@ -18,6 +18,7 @@ import { tenantSetting } from "./tenant-setting.ts";
 import { Tenants } from "./tenants.ts";
 import { assertTimeouts, type Timeouts, timeoutSettings } from "./timeouts.ts";
 import { read, type Tables } from "./transaction.ts";
+import { Usage } from "./usage.ts";
 
 /** Where the tables are, and how to use the connections. */
 export interface DatabaseOptions {
@@ -97,6 +98,8 @@ export class Database {
   readonly schema: string;
   /** Administers the tenants, the customers whose sessions are stored here. */
   readonly tenants: Tenants;
+  /** What was spent, by whom and on what. */
+  readonly usage: Usage;
   readonly #tables: Tables;
   readonly #sessions = new OpenSessions();
 
@@ -105,6 +108,7 @@ export class Database {
     this.#tables = tables;
     this.schema = tables.schema;
     this.tenants = new Tenants(tables, this.#sessions);
+    this.usage = new Usage(tables, this.#sessions);
   }
 
   /**

@@ -108,10 +108,22 @@ function probes(db: Kysely<DB>, key: SessionKey) {
     db.insertInto("list_values").values(value),
     db
       .insertInto("usage_ledger")
-      .values({ ...row, usage_id: "u", timestamp: 0, adjustment: false, ...spent, ...cost, usage: "{}" }),
+      .values({ ...row, ...UNATTRIBUTED, usage_id: "u", adjustment: false, ...spent, ...cost, usage: "{}" }),
     db.insertInto("archives").values({ ...keyColumns(key), format: 0, sha256: "", bytes: 0, imported_at: 0 }),
   ] as const;
 }
+
+const UNATTRIBUTED = {
+  timestamp: 0,
+  spent_at: 0,
+  provider: "unknown",
+  model: "unknown",
+  entry_type: "unknown",
+  role: "unknown",
+  root_session_id: "",
+  dimensions: "{}",
+  position: 0,
+};
 
 function setTenant(tenant: string): RawBuilder<unknown> {
   return sql`select set_config(${TENANT_SETTING}, ${tenant}, true)`;

@@ -71,6 +71,7 @@ export interface Sessions {
   next_seq: number;
   parent_session_id: string | null;
   reserved_bytes: Generated<number>;
+  root_session_id: string;
   session_id: string;
   storage_version: number;
   stored_bytes: Generated<number>;
@@ -98,12 +99,14 @@ export interface SessionTerms {
 }
 
 export interface Tenants {
+  billing_dimensions: Generated<string[]>;
   created_at: Generated<number>;
   deleting: Generated<boolean>;
   max_entry_bytes: number | null;
   max_sessions: number | null;
   max_stored_bytes: number | null;
   name: string | null;
+  position_offset: Generated<number>;
   settings: Generated<string>;
   slug: string;
   suspended_at: number | null;
@@ -126,13 +129,22 @@ export interface UsageLedger {
   cost_input: string;
   cost_output: string;
   cost_total: string;
+  cwd: string | null;
   details: string | null;
+  dimensions: string;
   entry_id: string | null;
+  entry_type: string;
   input: number;
+  model: string;
   output: number;
+  position: number;
+  provider: string;
   reasoning: number | null;
+  role: string;
+  root_session_id: string;
   seq: number;
   session_id: string;
+  spent_at: number;
   tenant_id: string;
   timestamp: number;
   total_tokens: number;

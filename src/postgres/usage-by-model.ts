@@ -1,6 +1,5 @@
 import { sql } from "kysely";
 import type { Context } from "../contract/context.ts";
-import { isExactly } from "./probe.ts";
 import { read, type Tables } from "./transaction.ts";
 
 /** What a tenant spent on one model. */
@@ -40,22 +39,9 @@ export async function usageByModel(
   const rows = await read(tables, context, (db) =>
     db
       .selectFrom("usage_ledger as u")
-      .leftJoinLateral(
-        (eb) =>
-          eb
-            .selectFrom("entries")
-            .select(["provider", "model"])
-            .where("tenant_id", "=", tenantId)
-            .whereRef("entries.session_id", "=", "u.session_id")
-            .where(isExactly("entries.entry_id", sql.ref("u.entry_id")))
-            .orderBy("entries.entry_id")
-            .limit(1)
-            .as("e"),
-        (join) => join.onTrue(),
-      )
       .select([
-        sql<string>`coalesce(e.provider, 'unknown')`.as("provider"),
-        sql<string>`coalesce(e.model, 'unknown')`.as("model"),
+        "u.provider",
+        "u.model",
         sql<number>`count(*) filter (where not u.adjustment)`.as("calls"),
         sql<number>`sum(u.input)::double precision`.as("input"),
         sql<number>`sum(u.output)::double precision`.as("output"),
@@ -65,10 +51,10 @@ export async function usageByModel(
         sql<string>`trim_scale(sum(u.cost_total))`.as("cost"),
       ])
       .where("u.tenant_id", "=", tenantId)
-      .groupBy([sql`1`, sql`2`])
+      .groupBy(["u.provider", "u.model"])
       .orderBy(sql`sum(u.cost_total)`, "desc")
-      .orderBy(sql`1`)
-      .orderBy(sql`2`),
+      .orderBy("u.provider")
+      .orderBy("u.model"),
   );
   return rows;
 }

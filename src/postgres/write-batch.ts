@@ -1,8 +1,9 @@
 import type { Entry } from "../contract/entry.ts";
 import { InvalidWriteError } from "../contract/errors.ts";
 import { addUsage, type SessionStats, type Usage } from "../contract/usage.ts";
-import type { CommittedWrite, UsageRow } from "../contract/write.ts";
+import type { CommittedWrite } from "../contract/write.ts";
 import { entryColumns } from "./entry-columns.ts";
+import { type Attribution, attributionOf, type SpendingEntry } from "./usage-attribution.ts";
 
 /** Parallel arrays, one element per row: a statement then has the same few parameters for any number of rows. */
 export type Columns<TColumn extends string> = Record<TColumn, (string | number | boolean | null)[]>;
@@ -41,7 +42,8 @@ export type UsageColumn =
   | "cost_cache_write"
   | "cost_total"
   | "usage"
-  | "details";
+  | "details"
+  | keyof Attribution;
 
 export type AddressColumn = "namespace" | "key";
 export type ValueColumn = AddressColumn | "seq" | "value";
@@ -77,6 +79,7 @@ export function batchWrites(
   const batch = emptyBatch();
   const values = new Map<string, { write: Extract<CommittedWrite, { kind: "value" }>; index: number }>();
   const lists = new Map<string, ListWrites>();
+  const usageRows: UsageRowWrite[] = [];
   const chains = new Chains();
   writes.forEach((write, position) => {
     const index = firstIndex + position;
@@ -85,7 +88,7 @@ export function batchWrites(
         addEntry(batch, write, chains, index);
         return;
       case "usage":
-        addUsageRow(batch, { timestamp, ...write }, index);
+        usageRows.push({ write, index });
         return;
       case "value":
         values.set(addressOf(write), { write, index });
@@ -97,6 +100,7 @@ export function batchWrites(
       }
     }
   });
+  addUsageRows(batch, usageRows, timestamp);
   for (const { write, index } of values.values()) {
     if (write.op === "set") addValue(batch, batch.setValues, write, index);
     else addRow(batch.deleteValues, { namespace: write.namespace, key: write.key });
@@ -117,6 +121,11 @@ export function addStats(before: SessionStats, writes: readonly CommittedWrite[]
     if (write.kind === "usage") usage = addUsage(usage, write.usage);
   }
   return { messageCount, usage };
+}
+
+interface UsageRowWrite {
+  write: Extract<CommittedWrite, { kind: "usage" }>;
+  index: number;
 }
 
 type ListWrite = Extract<CommittedWrite, { kind: "list" }>;
@@ -176,7 +185,35 @@ function addEntry(batch: WriteBatch, entry: Entry, chains: Chains, index: number
   addRow(batch.entries, { ...columns, ...chains.place(entry), payload: text });
 }
 
-function addUsageRow(batch: WriteBatch, row: UsageRow & { timestamp: number }, index: number): void {
+function addUsageRows(batch: WriteBatch, rows: readonly UsageRowWrite[], timestamp: number): void {
+  if (rows.length === 0) return;
+  const entries = spendingEntries(batch);
+  for (const { write, index } of rows) {
+    const entry = write.entryId === undefined ? undefined : entries.get(write.entryId);
+    addUsageRow(batch, { ...write, ...attributionOf(write, entry) }, { timestamp, index });
+  }
+}
+
+function spendingEntries({ entries }: WriteBatch): Map<unknown, SpendingEntry> {
+  return new Map(
+    entries.entry_id.map((id, row) => {
+      const entry = {
+        provider: entries.provider[row],
+        model: entries.model[row],
+        timestamp: entries.timestamp[row],
+        type: entries.type[row],
+        role: entries.role[row],
+      };
+      return [id, entry as SpendingEntry];
+    }),
+  );
+}
+
+function addUsageRow(
+  batch: WriteBatch,
+  row: UsageRowWrite["write"] & Attribution,
+  { timestamp, index }: { timestamp: number; index: number },
+): void {
   const usage = toJson(row.usage, index);
   const details = row.details === undefined ? null : toJson(row.details, index);
   count(batch, usage);
@@ -184,12 +221,18 @@ function addUsageRow(batch: WriteBatch, row: UsageRow & { timestamp: number }, i
   addRow(batch.usage, {
     usage_id: row.id,
     seq: row.seq,
-    timestamp: row.timestamp,
+    timestamp: row.timestamp ?? timestamp,
     entry_id: row.entryId ?? null,
     adjustment: row.adjustment === true,
     ...tokenColumns(row.usage),
     usage,
     details,
+    provider: row.provider,
+    model: row.model,
+    spent_at: row.spent_at,
+    entry_type: row.entry_type,
+    role: row.role,
+    earlier_entry: row.earlier_entry,
   });
 }
 
@@ -289,6 +332,12 @@ function emptyBatch(): WriteBatch {
       cost_total: [],
       usage: [],
       details: [],
+      provider: [],
+      model: [],
+      spent_at: [],
+      entry_type: [],
+      role: [],
+      earlier_entry: [],
     },
     setValues: { namespace: [], key: [], seq: [], value: [] },
     deleteValues: { namespace: [], key: [] },
