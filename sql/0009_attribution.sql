@@ -11,12 +11,8 @@ alter table {schema}.sessions no force row level security;
 alter table {schema}.entries no force row level security;
 alter table {schema}.usage_ledger no force row level security;
 
-alter table {schema}.tenants
-  -- Keys of `sessions.metadata` whose values go with each row of the ledger.
-  add column billing_dimensions text[] not null default '{}',
-  -- Added to the number of a transaction, it gives a position in the ledger. Raised after a restore into a server whose
-  -- transactions have lower numbers, so that positions go on rising.
-  add column position_offset bigint not null default 0;
+-- Keys of `sessions.metadata` whose values go with each row of the ledger.
+alter table {schema}.tenants add column billing_dimensions text[] not null default '{}';
 
 -- The session that began the family of forks: the parent's, and the session's own id without a parent. A parent that is
 -- not stored is taken for the first of its family.
@@ -71,6 +67,15 @@ alter table {schema}.usage_ledger
   alter column dimensions drop default,
   alter column position drop default;
 
+-- A position is the number of a transaction and this, which is raised after a restore into a server whose transactions
+-- have lower numbers, so that positions go on rising.
+create function {schema}.position_offset() returns bigint language sql stable parallel safe return 0::bigint;
+-- Where the transaction that runs writes into the ledger, and below which position no more is going to be written.
+create function {schema}.ledger_position() returns bigint language sql volatile
+return {schema}.position_offset() + pg_current_xact_id()::text::bigint;
+create function {schema}.ledger_horizon() returns bigint language sql stable
+return {schema}.position_offset() + pg_snapshot_xmin(pg_current_snapshot())::text::bigint;
+
 -- By the time at which it was spent, and by the order in which it was written down.
 create index usage_ledger_by_time on {schema}.usage_ledger (tenant_id, spent_at, session_id, seq);
 create unique index usage_ledger_by_position on {schema}.usage_ledger (tenant_id, position, session_id, seq);
@@ -81,7 +86,7 @@ declare
 begin
   for added in
     select * from (values
-      ('tenants', 'billing_dimensions'), ('tenants', 'position_offset'), ('sessions', 'root_session_id'),
+      ('tenants', 'billing_dimensions'), ('sessions', 'root_session_id'),
       ('usage_ledger', 'provider'), ('usage_ledger', 'model'), ('usage_ledger', 'spent_at'),
       ('usage_ledger', 'entry_type'), ('usage_ledger', 'role'), ('usage_ledger', 'root_session_id'),
       ('usage_ledger', 'cwd'), ('usage_ledger', 'dimensions'), ('usage_ledger', 'position')

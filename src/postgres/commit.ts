@@ -284,7 +284,7 @@ function buildStatement(db: Kysely<DB>, schema: string, setsName: boolean) {
         cte
           .selectFrom("tenants")
           .select(["tenant_id", "suspended_at", "deleting", "max_entry_bytes", "max_stored_bytes"])
-          .select(["billing_dimensions", "position_offset"])
+          .select("billing_dimensions")
           .where("tenant_id", "=", session.tenant_id),
       )
       .with("applied", (cte) =>
@@ -385,7 +385,7 @@ function buildStatement(db: Kysely<DB>, schema: string, setsName: boolean) {
               )
               .select([tenantId, sessionId])
               .select(columnNames(LEDGER_TYPES).map((column) => `u.${column}` as const))
-              .select(attributionColumns()),
+              .select(attributionColumns(schema)),
           ),
       )
       .with("set_values", (cte) =>

@@ -106,7 +106,6 @@ export interface Tenants {
   max_sessions: number | null;
   max_stored_bytes: number | null;
   name: string | null;
-  position_offset: Generated<number>;
   settings: Generated<string>;
   slug: string;
   suspended_at: number | null;

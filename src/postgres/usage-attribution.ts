@@ -87,12 +87,12 @@ export const ATTRIBUTION_COLUMNS = [
  * Completes what the client knows: `u` is the row with its {@link Attribution}, `e` the earlier entry if there is one,
  * `a` the session and `t` the tenant. What nobody knows is `unknown`.
  */
-export function attributionColumns() {
+export function attributionColumns(schema: string) {
   const length = sql.lit(ATTRIBUTION_LENGTH);
   return [
     sql<string>`coalesce(u.provider, left(e.provider, ${length}), 'unknown')`.as("provider"),
     sql<string>`coalesce(u.model, left(e.model, ${length}), 'unknown')`.as("model"),
-    sql<number>`coalesce(u.spent_at, e.timestamp, u.timestamp)`.as("spent_at"),
+    sql<number>`greatest(coalesce(u.spent_at, e.timestamp, u.timestamp), 0)`.as("spent_at"),
     sql<string>`coalesce(u.entry_type, e.type, 'unknown')`.as("entry_type"),
     sql<string>`coalesce(u.role, left(e.role, ${length}), 'unknown')`.as("role"),
     sql<string>`a.root_session_id`.as("root_session_id"),
@@ -100,6 +100,6 @@ export function attributionColumns() {
     sql<string>`(
       select coalesce(jsonb_object_agg(d.key, left(a.metadata ->> d.key, ${length})), '{}')
       from unnest(t.billing_dimensions) as d(key) where a.metadata ->> d.key is not null)`.as("dimensions"),
-    sql<number>`t.position_offset + pg_current_xact_id()::text::bigint`.as("position"),
+    sql<number>`${sql.id(schema, "ledger_position")}()`.as("position"),
   ] as const;
 }

@@ -765,8 +765,8 @@ describe("a verification", () => {
     await sql(
       `insert into sessions (tenant_id, session_id, storage_version, created_at, modified_at, next_seq, message_count,
          total_input, total_output, total_cache_read, total_cache_write, total_tokens, total_cost_input,
-         total_cost_output, total_cost_cache_read, total_cost_cache_write, total_cost)
-       select $1, 's' || n, 1, 0, 0, 1, case when n in (7, 1100) then 1 else 0 end, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0
+         total_cost_output, total_cost_cache_read, total_cost_cache_write, total_cost, root_session_id)
+       select $1, 's' || n, 1, 0, 0, 1, case when n in (7, 1100) then 1 else 0 end, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 's' || n
        from generate_series(1, 1100) as n`,
       [tenantId],
     );

@@ -202,7 +202,7 @@ test("the application role may do this with the tables, and no more", async () =
   const { tenants, sessions, session_terms, scalar_values, list_values, tenant_storage, ...others } =
     await privileges(at.applicationRole);
   expect({ tenants, sessions, session_terms, scalar_values, list_values, tenant_storage }).toEqual({
-    tenants: "select, insert (name, settings, slug, tenant_id), update (name)",
+    tenants: "select, insert (name, settings, slug, tenant_id), update (billing_dimensions, name)",
     sessions: "select, insert, update, delete",
     session_terms: "select, insert, delete",
     scalar_values: "select, insert, update, delete",
