@@ -5,6 +5,7 @@ import type { SessionKey } from "./session-key.ts";
 import { isSession } from "./session-row.ts";
 import { assertWritable } from "./tenant-limits.ts";
 import { readCommitted, type Tables, type Transaction } from "./transaction.ts";
+import { forgetUsage } from "./usage-sums.ts";
 
 /**
  * Removes a session and, by cascade, all that belongs to it. Its forks stay.
@@ -15,6 +16,7 @@ export async function deleteSession(tables: Tables, key: SessionKey, context: Co
   const work = (trx: Transaction) =>
     trx.commitWith(
       assertWritable(tables),
+      forgetUsage(tables, key),
       trx.db
         .with("deleted", (cte) =>
           cte
@@ -33,6 +35,6 @@ export async function deleteSession(tables: Tables, key: SessionKey, context: Co
         .select("bytes"),
     );
   // The cascades: how many rows a session has differs too much for one plan.
-  const [, [deleted]] = await readCommitted(tables, context, work, { plans: "custom" });
+  const [, , [deleted]] = await readCommitted(tables, context, work, { plans: "custom" });
   if (deleted === undefined) throw new SessionNotFoundError(key.sessionId);
 }

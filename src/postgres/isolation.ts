@@ -1,11 +1,10 @@
 import { randomUUID } from "node:crypto";
-import { type Kysely, type RawBuilder, sql } from "kysely";
+import { type RawBuilder, sql } from "kysely";
 import { BACKGROUND_CONTEXT } from "../contract/context.ts";
 import { insertSession } from "./create-session.ts";
 import { DatabasePermissionError } from "./errors.ts";
 import { isRefused } from "./failure.ts";
 import { findTenant } from "./find-tenant.ts";
-import type { DB } from "./schema.generated.ts";
 import { keyColumns, type SessionKey } from "./session-key.ts";
 import { TENANT_SETTING } from "./tenant-setting.ts";
 import { readCommitted, type Tables, type Transaction } from "./transaction.ts";
@@ -34,6 +33,8 @@ const TABLES = [
   "scalar_values",
   "list_values",
   "usage_ledger",
+  "usage_tenants",
+  "usage_sums",
   "archives",
 ] as const;
 
@@ -46,7 +47,7 @@ export async function checkIsolation(tables: Tables, slug: string): Promise<Isol
   const tenant = await findTenant(tables, slug);
   const key = { tenantId: tenant.tenantId, sessionId: `isolation ${randomUUID()}` };
   return readCommitted({ ...tables, tenant }, BACKGROUND_CONTEXT, async (trx) => {
-    const [[role]] = await trx.send(roleOf(tables), ...probes(trx.db, key));
+    const [[role]] = await trx.send(roleOf(tables), ...probes(tables, key));
     if (role === undefined) throw new DatabasePermissionError("it cannot read pg_roles");
     const leaks = new Set<string>();
     for (const other of [randomUUID(), ""]) {
@@ -81,7 +82,7 @@ function roleOf({ schema }: Tables): RawBuilder<Role> {
 }
 
 /** A row in each table that a tenant's data are in. */
-function probes(db: Kysely<DB>, key: SessionKey) {
+function probes({ db, schema }: Tables, key: SessionKey) {
   const row = { ...keyColumns(key), seq: 1 };
   const value = { ...row, namespace: "isolation", key: "", value: "0" };
   const spent = { input: 0, output: 0, cache_read: 0, cache_write: 0, total_tokens: 0 };
@@ -109,6 +110,25 @@ function probes(db: Kysely<DB>, key: SessionKey) {
     db
       .insertInto("usage_ledger")
       .values({ ...row, ...UNATTRIBUTED, usage_id: "u", adjustment: false, ...spent, ...cost, usage: "{}" }),
+    sql`select ${sql.id(schema, "roll_up_usage")}(${key.tenantId})`,
+    db.insertInto("usage_sums").values({
+      tenant_id: key.tenantId,
+      span: "hour",
+      start: 0,
+      provider: "isolation",
+      model: key.sessionId,
+      adjustment: false,
+      rows: "0",
+      zero_cost_rows: "0",
+      cache_write_1h: "0",
+      reasoning: "0",
+      input: "0",
+      output: "0",
+      cache_read: "0",
+      cache_write: "0",
+      total_tokens: "0",
+      ...cost,
+    }),
     db.insertInto("archives").values({ ...keyColumns(key), format: 0, sha256: "", bytes: 0, imported_at: 0 }),
   ] as const;
 }

@@ -151,6 +151,35 @@ export interface UsageLedger {
   usage_id: string;
 }
 
+export interface UsageSums {
+  adjustment: boolean;
+  cache_read: string;
+  cache_write: string;
+  cache_write_1h: string;
+  cost_cache_read: string;
+  cost_cache_write: string;
+  cost_input: string;
+  cost_output: string;
+  cost_total: string;
+  input: string;
+  model: string;
+  output: string;
+  provider: string;
+  reasoning: string;
+  rows: string;
+  span: string;
+  start: number;
+  tenant_id: string;
+  total_tokens: string;
+  zero_cost_rows: string;
+}
+
+export interface UsageTenants {
+  position: number;
+  slug: string;
+  tenant_id: string;
+}
+
 export interface DB {
   archives: Archives;
   entries: Entries;
@@ -161,4 +190,6 @@ export interface DB {
   tenant_storage: TenantStorage;
   tenants: Tenants;
   usage_ledger: UsageLedger;
+  usage_sums: UsageSums;
+  usage_tenants: UsageTenants;
 }

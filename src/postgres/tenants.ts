@@ -270,7 +270,11 @@ async function getTenant(tables: Tables, { tenantId, slug }: Tenant): Promise<Te
   return recordOf(row);
 }
 
-async function listTenants(tables: Tables, { limit, after }: TenantListOptions): Promise<TenantRecord[]> {
+/** @throws InvalidTextError, InvalidOptionError, DatabasePermissionError */
+export async function listTenants(
+  tables: Tables,
+  { limit, after }: TenantListOptions,
+): Promise<TenantRecord[]> {
   if (limit !== undefined && !(Number.isSafeInteger(limit) && limit > 0)) {
     throw new InvalidOptionError("limit", limit, "pass a whole number from 1 on");
   }

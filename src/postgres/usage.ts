@@ -1,7 +1,16 @@
+import type { Context } from "../contract/context.ts";
 import { readDimensions, setDimensions } from "./billing-dimensions.ts";
 import type { OpenSessions } from "./open-sessions.ts";
 import { type Tenant, tenantOf } from "./tenant-id.ts";
+import { listTenants } from "./tenants.ts";
 import type { Tables } from "./transaction.ts";
+import { rebuildUsage, rollUpUsage } from "./usage-sums.ts";
+
+/** Whose usage, of one tenant or of all. */
+export interface UsageScope {
+  /** Slug of a tenant. Default: all tenants, whom only the role that owns the tables may list. */
+  tenant?: string;
+}
 
 /** What was spent: reports over the usage ledger, and what they are made by. Get it from `db.usage`. */
 export class Usage {
@@ -36,10 +45,53 @@ export class Usage {
     return this.#run(tenant, (tables, found) => setDimensions(tables, found, keys));
   }
 
+  /**
+   * Adds what is new in the ledger to the sums by hour, day and month that reports read instead of its rows. Reports
+   * are right without it, since they add what is not summed yet; they are faster the less that is. So call it now and
+   * then, every minute or so, in one process or in several; `pi-sessions usage roll-up --every 30s` does that.
+   *
+   * @returns the number of ledger rows that were added to the sums
+   * @throws InvalidTextError, DatabasePermissionError when the role sees one tenant at a time and none was named
+   */
+  rollUp(scope: UsageScope, context: Context): Promise<number> {
+    return this.#ofEach(scope, context, rollUpUsage);
+  }
+
+  /**
+   * Makes the sums anew from the ledger, tenant by tenant.
+   *
+   * @returns the number of ledger rows that are in the sums
+   * @throws InvalidTextError, DatabasePermissionError when the role sees one tenant at a time and none was named
+   */
+  rebuild(scope: UsageScope, context: Context): Promise<number> {
+    return this.#ofEach(scope, context, rebuildUsage);
+  }
+
+  #ofEach(
+    { tenant }: UsageScope,
+    context: Context,
+    work: (tables: Tables, tenant: Tenant, context: Context) => Promise<number>,
+  ): Promise<number> {
+    return this.#sessions.run(async () => {
+      const slugs = tenant === undefined ? await allSlugs(this.#tables) : [tenant];
+      let rows = 0;
+      for (const slug of slugs) {
+        const found = tenantOf(slug);
+        rows += await work({ ...this.#tables, tenant: found }, found, context);
+      }
+      return rows;
+    });
+  }
+
   #run<T>(slug: string, work: (tables: Tables, tenant: Tenant) => Promise<T>): Promise<T> {
     return this.#sessions.run(async () => {
       const tenant = tenantOf(slug);
       return work({ ...this.#tables, tenant }, tenant);
     });
   }
+}
+
+async function allSlugs(tables: Tables): Promise<string[]> {
+  const tenants = await listTenants(tables, {});
+  return tenants.filter(({ isBeingDeleted }) => !isBeingDeleted).map(({ slug }) => slug);
 }

@@ -99,7 +99,8 @@ async function readTables(): Promise<Table[]> {
        array_agg(format_type(a.atttypid, null) order by a.attnum) filter (where a.attgenerated = '') as types,
        (select array_agg(k.attname::text order by position)
         from pg_index as i, unnest(i.indkey) with ordinality as c(number, position), pg_attribute as k
-        where i.indrelid = t.oid and i.indisprimary and k.attrelid = t.oid and k.attnum = c.number) as key,
+        where i.indrelid = t.oid and i.indisprimary and k.attrelid = t.oid and k.attnum = c.number
+          and position <= i.indnkeyatts) as key,
        ${may("insert")} as insertable, ${may("update")} as updatable
      from pg_class as t join pg_attribute as a on a.attrelid = t.oid
      where t.relnamespace = $1::text::regnamespace and t.relkind in ('r', 'p') and a.attnum > 0
@@ -1159,9 +1160,12 @@ describe("what the attacker plants in the owner's search path", () => {
   });
 });
 
+/** The ledger, and what follows from it. */
+const ANALYSTS_TABLES = new Set(["usage_ledger", "usage_sums", "usage_tenants"]);
+
 describe("an analyst", () => {
   test.for(["its own tenant", "no tenant", "an empty text", "row security off", "garbage"] as const)(
-    "with %s set reads the ledger of all tenants and nothing else",
+    "with %s set reads the ledger of all tenants, its sums, and nothing else",
     async (how) => {
       const [analyst, { beginning }] = [await connect(analystRole), SETTINGS[how] as Setting];
       const before = await victimsRows();
@@ -1171,7 +1175,7 @@ describe("an analyst", () => {
           count("analyst", how, table.name, kind);
           const { code, text } = await analyst.attempt(beginning, sql);
           const mayRead =
-            table.name === "usage_ledger" &&
+            ANALYSTS_TABLES.has(table.name) &&
             (READING_KINDS.has(kind) || sql.endsWith("when matched then do nothing"));
           // The planner looks at the setting before anybody looks at the privilege.
           const allowed = [INSUFFICIENT_PRIVILEGE, ...(how === "garbage" ? [INVALID_TEXT] : [])];
@@ -1196,6 +1200,9 @@ describe("an analyst", () => {
       `select ${at.schema}.admit_session(${id})`,
       `select ${at.schema}.charge_session(${id}, 'victim-session')`,
       `select ${at.schema}.reserve_bytes(${id}, 'victim-session', 1)`,
+      `select ${at.schema}.roll_up_usage(${id})`,
+      `select ${at.schema}.rebuild_usage(${id})`,
+      `select ${at.schema}.forget_usage(${id}, 'victim-session')`,
       ...tables.map(({ name }) => `select * from ${evil}.plain_${name}`),
       `select * from ${at.schema}.kysely_migration`,
       `create policy stolen on ${at.schema}.usage_ledger using (true)`,

@@ -100,17 +100,23 @@ test("every table of tenants has the policy of one tenant, exactly and for every
   expect(await lines(policies)).toEqual(expected);
 });
 
-test("every other policy is the owner's on tenants and their counters, or an analyst's on the ledger", async () => {
+test("every other policy is the owner's on tenants and their counters, or lets owner and analysts read the ledger", async () => {
   const policies = `
     select t.relname, p.polname, p.polpermissive, p.polcmd, pg_get_expr(p.polqual, p.polrelid),
       pg_get_expr(p.polwithcheck, p.polrelid),
       (select string_agg(case r.oid when 0 then 'public' when t.relowner then 'the owner'
          else pg_get_userbyid(r.oid)::text end, ', ') from unnest(p.polroles) as r(oid))
-    from pg_policy as p, ${TABLES} and p.polrelid = t.oid and p.polname <> 'of_one_tenant' order by t.relname`;
+    from pg_policy as p, ${TABLES} and p.polrelid = t.oid and p.polname <> 'of_one_tenant'
+    order by t.relname, p.polname`;
   expect(await lines(policies)).toEqual([
     '"tenant_storage" "all_for_owner" true "*" "true" null "the owner"',
     '"tenants" "all_for_owner" true "*" "true" null "the owner"',
     `"usage_ledger" "all_for_analyst" true "r" "true" null "${analystRole}"`,
+    '"usage_ledger" "all_for_owner" true "r" "true" null "the owner"',
+    `"usage_sums" "all_for_analyst" true "r" "true" null "${analystRole}"`,
+    '"usage_sums" "all_for_owner" true "r" "true" null "the owner"',
+    `"usage_tenants" "all_for_analyst" true "r" "true" null "${analystRole}"`,
+    '"usage_tenants" "all_for_owner" true "r" "true" null "the owner"',
   ]);
 });
 
@@ -147,7 +153,8 @@ test("what belongs to a session goes with it, and a tenant that has sessions sta
   const expected = ofSessions
     .filter((table) => table !== '"sessions"')
     .map((table) => `${table} false ${cascades}`);
-  expected.push(`"sessions" true ${restricts}`, `"tenant_storage" true ${cascades}`);
+  const ofTenants = ["tenant_storage", "usage_sums", "usage_tenants"];
+  expected.push(`"sessions" true ${restricts}`, ...ofTenants.map((table) => `"${table}" true ${cascades}`));
   expect(await lines(references)).toEqual(expected.sort());
   const targets = `select distinct c.confrelid::regclass::text from pg_constraint as c, ${TABLES}
     and c.conrelid = t.oid and c.contype = 'f' order by 1`;
@@ -199,8 +206,13 @@ async function privileges(role: string): Promise<Record<string, string>> {
 }
 
 test("the application role may do this with the tables, and no more", async () => {
-  const { tenants, sessions, session_terms, scalar_values, list_values, tenant_storage, ...others } =
+  const { tenants, sessions, session_terms, scalar_values, list_values, tenant_storage, ...appended } =
     await privileges(at.applicationRole);
+  const { usage_tenants, usage_sums, ...others } = appended;
+  expect({ usage_tenants, usage_sums }).toEqual({
+    usage_tenants: "select, insert, update",
+    usage_sums: "select, insert, update, delete",
+  });
   expect({ tenants, sessions, session_terms, scalar_values, list_values, tenant_storage }).toEqual({
     tenants: "select, insert (name, settings, slug, tenant_id), update (billing_dimensions, name)",
     sessions: "select, insert, update, delete",
@@ -218,9 +230,9 @@ test("the application role may do this with the tables, and no more", async () =
   for (const table in others) expect(`${table}: ${others[table]}`).toBe(`${table}: select, insert`);
 });
 
-test("an analyst may read the ledger, and nothing else", async () => {
-  const { usage_ledger, ...others } = await privileges(analystRole);
-  expect(usage_ledger).toBe("select");
+test("an analyst may read the ledger and its sums, and nothing else", async () => {
+  const { usage_ledger, usage_sums, usage_tenants, ...others } = await privileges(analystRole);
+  expect([usage_ledger, usage_sums, usage_tenants]).toEqual(["select", "select", "select"]);
   expect(Object.values(others).filter((may) => may !== "")).toEqual([]);
 });
 

@@ -82,7 +82,7 @@ describe("an owner without any privilege", () => {
     expect(await owner.checkIsolation("default")).toEqual({
       role: roles.owner,
       isBound: false,
-      leaks: ["tenants"],
+      leaks: ["tenants", "usage_ledger", "usage_tenants", "usage_sums"],
       reason: "owns the tables",
     });
     await owner.close();
