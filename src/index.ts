@@ -104,8 +104,9 @@ export type {
   Tenants,
 } from "./postgres/tenants.ts";
 export { type Timeouts, withTimeouts } from "./postgres/timeouts.ts";
-export type { Usage as UsageReports } from "./postgres/usage.ts";
+export type { Usage as UsageReports, UsageScope } from "./postgres/usage.ts";
 export type { ModelUsage } from "./postgres/usage-by-model.ts";
+export type { UsageChange, UsageChangesOptions } from "./postgres/usage-changes.ts";
 export type { Finding, VerifyCheck, VerifyOptions, VerifyReport } from "./postgres/verify.ts";
 export { buildSessionContext, type SessionContextOptions } from "./session/model-context.ts";
 export { StorageBackedSession, type StorageBackedSessionOptions } from "./session/session.ts";

@@ -234,7 +234,9 @@ export class InvalidCursorError extends PiSessionError {
   readonly code = "invalid_cursor";
 
   constructor(problem: string) {
-    super(`The cursor ${problem}: pass \`next\` of the page before, with the same options, or start anew.`);
+    super(
+      `The cursor ${problem}: pass the one that was returned last, with the same options, or start anew.`,
+    );
   }
 }
 

@@ -21,17 +21,17 @@ export function readCursor(question: object, cursor: string, form: PageKey): Pag
   try {
     parts = JSON.parse(Buffer.from(cursor, "base64url").toString());
   } catch {
-    throw new InvalidCursorError("is not one that a page returned");
+    throw new InvalidCursorError("is not one that was returned");
   }
   if (!Array.isArray(parts) || parts.length !== form.length + 1) {
-    throw new InvalidCursorError("is not one that a page returned");
+    throw new InvalidCursorError("is not one that was returned");
   }
   const [digest, ...key] = parts as unknown[];
   if (digest !== digestOf(question)) {
-    throw new InvalidCursorError("belongs to a page with other filters or another order");
+    throw new InvalidCursorError("belongs to other filters, another order or another tenant");
   }
   if (!key.every((value, index) => isLike(value, form[index]))) {
-    throw new InvalidCursorError("is not one that a page returned");
+    throw new InvalidCursorError("is not one that was returned");
   }
   return key as (string | number)[];
 }

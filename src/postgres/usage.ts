@@ -1,9 +1,11 @@
 import type { Context } from "../contract/context.ts";
 import { readDimensions, setDimensions } from "./billing-dimensions.ts";
 import type { OpenSessions } from "./open-sessions.ts";
+import { raisePositions } from "./raise-positions.ts";
 import { type Tenant, tenantOf } from "./tenant-id.ts";
 import { listTenants } from "./tenants.ts";
 import type { Tables } from "./transaction.ts";
+import { type UsageChange, type UsageChangesOptions, usageChanges } from "./usage-changes.ts";
 import { rebuildUsage, rollUpUsage } from "./usage-sums.ts";
 
 /** Whose usage, of one tenant or of all. */
@@ -65,6 +67,35 @@ export class Usage {
    */
   rebuild(scope: UsageScope, context: Context): Promise<number> {
     return this.#ofEach(scope, context, rebuildUsage);
+  }
+
+  /**
+   * Every row of the ledger exactly once, for billing systems: keep the `cursor` of the last row, and go on after it
+   * next time. Ends with what was committed before the call, unless a transaction that began before it, anywhere on the
+   * server, still runs: rows from its beginning on come with a later call. Rows of deleted sessions do not come any more.
+   *
+   * @throws InvalidTextError, InvalidCursorError, DatabasePermissionError when the role sees one tenant at a time and
+   *   none was named
+   * @example
+   * for await (const row of db.usage.changes({ tenant: "default" }, context)) {
+   *   console.log(row.model, row.cost.total, row.cursor);
+   * }
+   */
+  async *changes({ tenant, after }: UsageChangesOptions, context: Context): AsyncGenerator<UsageChange> {
+    const found = tenant === undefined ? undefined : tenantOf(tenant);
+    const tables = found === undefined ? this.#tables : { ...this.#tables, tenant: found };
+    yield* usageChanges(tables, found, after, context);
+  }
+
+  /**
+   * To be called once by the owner after a dump was restored into another server, before anybody writes: rows get
+   * their positions from the numbers of the server's transactions, and another server may have come less far. Cursors
+   * of `changes` from before the dump then go on being right.
+   *
+   * @throws DatabasePermissionError when the role does not own the schema
+   */
+  afterRestore(context: Context): Promise<void> {
+    return this.#sessions.run(() => raisePositions(this.#tables, context));
   }
 
   #ofEach(
