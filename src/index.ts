@@ -72,6 +72,7 @@ export {
   type ValueWrite,
   type Write,
 } from "./contract/write.ts";
+export type { Budget, BudgetPeriod, BudgetStatus } from "./postgres/budgets.ts";
 export type { NewSession } from "./postgres/create-session.ts";
 export {
   Database,
@@ -104,7 +105,7 @@ export type {
   Tenants,
 } from "./postgres/tenants.ts";
 export { type Timeouts, withTimeouts } from "./postgres/timeouts.ts";
-export type { Usage as UsageReports, UsageScope } from "./postgres/usage.ts";
+export type { Budgets, Usage as UsageReports, UsageScope } from "./postgres/usage.ts";
 export type { ModelUsage } from "./postgres/usage-by-model.ts";
 export type { UsageChange, UsageChangesOptions } from "./postgres/usage-changes.ts";
 export type { Finding, VerifyCheck, VerifyOptions, VerifyReport } from "./postgres/verify.ts";

@@ -10,6 +10,7 @@ grant insert on {schema}.sessions, {schema}.entries, {schema}.scalar_values, {sc
 grant insert, update on {schema}.usage_tenants, {schema}.usage_sums to {role};
 grant delete on {schema}.usage_sums to {role};
 grant insert (tenant_id, slug, name, settings) on {schema}.tenants to {role};
-grant update (name, billing_dimensions) on {schema}.tenants to {role}; -- also what locking the tenant's row takes
+grant insert, update, delete on {schema}.budgets to {role};
+grant update (name, billing_dimensions, hard_budgets, exhausted_until) on {schema}.tenants to {role}; -- also what locking the tenant's row takes
 grant update on {schema}.sessions, {schema}.scalar_values, {schema}.tenant_storage to {role};
 grant delete on {schema}.sessions, {schema}.scalar_values, {schema}.list_values, {schema}.session_terms to {role};

@@ -3,6 +3,7 @@ import { BACKGROUND_CONTEXT, type Context } from "../contract/context.ts";
 import { CommitContentionError, SessionConflictError } from "../contract/errors.ts";
 import { type CommitResult, type CommittedWrite, placeWrites, type Write } from "../contract/write.ts";
 import { backOff } from "../session/back-off.ts";
+import { checkBudgets } from "./budgets.ts";
 import { type AdvanceOutcome, advanceOutcome, advanceStatement } from "./commit.ts";
 import {
   CommitOutcomeUnknownError,
@@ -88,6 +89,7 @@ export async function commitSession(
     }
     if (outcome.kind === "applied") {
       writer.head = plan.to;
+      if (outcome.checksBudgets && isSpending(writes)) await checkBudgets(tables, key.tenantId);
       return resultOf(plan);
     }
     if (outcome.kind === "unreserved") {
@@ -136,21 +138,34 @@ function resultOf({ from, to, timestamp, writes }: Plan): CommitResult {
 
 function advance(tables: Tables, writer: Writer, plan: Plan, context: Context): Promise<AdvanceOutcome> {
   return serializable(tables, context, async (trx) => {
+    let checksBudgets = false;
     for (const index of plan.batches.keys()) {
       const outcome = await sendBatch(trx, tables, writer, plan, index);
-      if (outcome.kind === "applied") continue;
+      if (outcome.kind === "applied") {
+        checksBudgets ||= outcome.checksBudgets;
+        continue;
+      }
       await trx.rollBack();
       return outcome;
     }
-    return { kind: "applied" };
+    return { kind: "applied", checksBudgets };
   });
+}
+
+/** What was spent is always recorded; what begins new work may be refused. */
+function isWithinBudget(writes: readonly Write[] | readonly CommittedWrite[]): boolean {
+  return isSpending(writes) || !writes.some(({ kind }) => kind === "entry");
+}
+
+function isSpending(writes: readonly Write[] | readonly CommittedWrite[]): boolean {
+  return writes.some(({ kind }) => kind === "usage");
 }
 
 async function sendBatch(
   trx: Transaction,
   tables: Tables,
   { key, writerEpoch }: Writer,
-  { commitId, timestamp, from, to, batches, reserves, isUncertain }: Plan,
+  { commitId, timestamp, from, to, writes, batches, reserves, isUncertain }: Plan,
   index: number,
 ): Promise<AdvanceOutcome> {
   const isFirst = index === 0;
@@ -162,6 +177,7 @@ async function sendBatch(
     to,
     modifiedAt: timestamp,
     batch: batches[index] as WriteBatch,
+    isWithinBudget: isWithinBudget(writes),
     isUncertain: isFirst && isUncertain,
   };
   const statement = advanceStatement(tables, key, step);

@@ -8,6 +8,7 @@ import {
 } from "../contract/errors.ts";
 import { storableText } from "../contract/text.ts";
 import {
+  BudgetExceededError,
   TenantBeingDeletedError,
   TenantLimitError,
   TenantNotFoundError,
@@ -33,6 +34,8 @@ export interface Advance {
   /** Milliseconds since the epoch. */
   readonly modifiedAt: number;
   readonly batch: WriteBatch;
+  /** Whether this goes on with a tenant that has exhausted a hard budget. */
+  readonly isWithinBudget: boolean;
   /** The bytes are counted against the tenant's limit later, for all of the session at once. */
   readonly isChargedLater?: boolean;
   /** This commit may have happened already. */
@@ -41,7 +44,8 @@ export interface Advance {
 
 /** What became of an {@link Advance}; nothing was written unless it was applied. */
 export type AdvanceOutcome =
-  | { kind: "applied" }
+  /** `checksBudgets`: the tenant has hard budgets. */
+  | { kind: "applied"; checksBudgets: boolean }
   /** Somebody has written since the head was read, perhaps this very commit; `current` is the head now. */
   | { kind: "overtaken"; current: SessionHead; lastCommit: string | null }
   /** The tenant has a limit, and the session has not reserved enough bytes. */
@@ -50,15 +54,15 @@ export type AdvanceOutcome =
 type OutcomeRow = ReturnType<typeof buildStatement> extends Compilable<infer TRow> ? TRow : never;
 
 /** @throws DuplicateIdError, MissingParentError, SessionNotFoundError, SessionFencedError, TenantSuspendedError,
- *   TenantLimitError */
+ *   TenantLimitError, BudgetExceededError */
 export function advanceOutcome(
   found: OutcomeRow | undefined,
   { sessionId }: SessionKey,
-  { from, batch, isUncertain, writerEpoch }: Advance,
+  { from, batch, isUncertain, writerEpoch, isWithinBudget }: Advance,
   tenant: string,
 ): AdvanceOutcome {
   if (found === undefined || found.tenant_id === null) throw new TenantNotFoundError(tenant);
-  if (found.applied !== null) return { kind: "applied" };
+  if (found.applied !== null) return { kind: "applied", checksBudgets: found.hard_budgets === true };
   if (found.next_seq === null) throw new SessionNotFoundError(sessionId);
   const current = headOf({ ...found, next_seq: found.next_seq });
   const overtaken = { kind: "overtaken", current, lastCommit: found.last_commit } as const;
@@ -67,6 +71,9 @@ export function advanceOutcome(
   if (found.writer_epoch !== writerEpoch) throw new SessionFencedError(sessionId);
   if (found.deleting === true) throw new TenantBeingDeletedError(tenant);
   if (found.suspended_at !== null) throw new TenantSuspendedError(tenant);
+  if (!isWithinBudget && found.exhausted_until !== null) {
+    throw new BudgetExceededError(tenant, found.exhausted_until);
+  }
   if (found.taken_id !== null) throw new DuplicateIdError(found.taken_id);
   if (found.missing_parent !== null) throw new MissingParentError(found.missing_parent);
   if (found.max_entry_bytes !== null && batch.largestEntryBytes > found.max_entry_bytes) {
@@ -284,7 +291,8 @@ function buildStatement(db: Kysely<DB>, schema: string, setsName: boolean) {
         cte
           .selectFrom("tenants")
           .select(["tenant_id", "suspended_at", "deleting", "max_entry_bytes", "max_stored_bytes"])
-          .select("billing_dimensions")
+          .select(["billing_dimensions", "hard_budgets"])
+          .select(EXHAUSTED_UNTIL.as("exhausted_until"))
           .where("tenant_id", "=", session.tenant_id),
       )
       .with("applied", (cte) =>
@@ -319,6 +327,7 @@ function buildStatement(db: Kysely<DB>, schema: string, setsName: boolean) {
             sql<boolean>`exists (
               select from tenant as t
               where t.suspended_at is null
+                and (t.exhausted_until is null or ${slot(({ advance }) => advance.isWithinBudget)}::boolean)
                 and (t.max_entry_bytes is null or ${slot(({ advance }) => advance.batch.largestEntryBytes)}::bigint <= t.max_entry_bytes)
                 and (t.max_stored_bytes is null or ${slot(({ advance }) => advance.isChargedLater === true)}::boolean
                      or ${storedBytes} <= greatest(stored_bytes, reserved_bytes)))`,
@@ -433,6 +442,8 @@ function buildStatement(db: Kysely<DB>, schema: string, setsName: boolean) {
         "t.suspended_at",
         "t.deleting",
         "t.max_entry_bytes",
+        "t.hard_budgets",
+        "t.exhausted_until",
       ])
       .select(STATS_COLUMNS.map((column) => `s.${column}` as const))
   );
@@ -453,6 +464,11 @@ const ENTRY_TYPES = {
   preview: "text",
   payload: "text",
 } as const;
+
+/** By the server's clock, so that a process whose clock is wrong cannot go on. */
+const EXHAUSTED_UNTIL = sql<
+  number | null
+>`case when exhausted_until > (extract(epoch from statement_timestamp()) * 1000)::bigint then exhausted_until end`;
 
 const LEDGER_TYPES = {
   usage_id: "text",

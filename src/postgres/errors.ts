@@ -283,6 +283,26 @@ export class TenantLimitError extends PiSessionError {
   }
 }
 
+/**
+ * The tenant has spent a hard budget, so it can record what it spends, but add no entry without usage. Nothing was
+ * written.
+ */
+export class BudgetExceededError extends PiSessionError {
+  readonly code = "budget_exceeded";
+  /** Slug of the tenant. */
+  readonly tenant: string;
+  /** When the budget begins anew, in milliseconds since the epoch. */
+  readonly until: number;
+
+  constructor(tenant: string, until: number) {
+    super(
+      `The tenant ${JSON.stringify(tenant)} has spent its budget, and nothing was written: wait until ${new Date(until).toISOString()}, or raise the budget with \`db.usage.budget.set\`.`,
+    );
+    this.tenant = tenant;
+    this.until = until;
+  }
+}
+
 /** The repository or the database object was closed. Nothing was sent. */
 export class DatabaseClosedError extends PiSessionError {
   readonly code = "database_closed";

@@ -108,7 +108,16 @@ export class PgSessionImporter implements SessionImporter {
         modifiedAt = latestTimestamp(writes, modifiedAt);
         const batch = batchWrites(writes, { timestamp: modifiedAt, firstIndex: 0 });
         const to = { ...head, nextSeq: last.seq + 1, stats: addStats(head.stats, writes) };
-        const advance = { commitId, writerEpoch: 0, from: head, to, modifiedAt, batch, isChargedLater: true };
+        const advance = {
+          commitId,
+          writerEpoch: 0,
+          from: head,
+          to,
+          modifiedAt,
+          batch,
+          isChargedLater: true,
+          isWithinBudget: true,
+        };
         const [[row]] = await trx.send(advanceStatement(this.#tables, key, advance));
         const outcome = advanceOutcome(row, key, advance, this.#tables.tenant?.slug ?? "");
         if (outcome.kind !== "applied") throw new SessionExistsError(session.id);

@@ -35,6 +35,7 @@ const TABLES = [
   "usage_ledger",
   "usage_tenants",
   "usage_sums",
+  "budgets",
   "archives",
 ] as const;
 
@@ -129,6 +130,8 @@ function probes({ db, schema }: Tables, key: SessionKey) {
       total_tokens: "0",
       ...cost,
     }),
+    sql`insert into ${sql.id(schema, "budgets")} (tenant_id, period, time_zone, amount, hard)
+      values (${key.tenantId}, 'day', 'UTC', 0, false) on conflict do nothing`,
     db.insertInto("archives").values({ ...keyColumns(key), format: 0, sha256: "", bytes: 0, imported_at: 0 }),
   ] as const;
 }

@@ -19,6 +19,14 @@ export interface Archives {
   tenant_id: string;
 }
 
+export interface Budgets {
+  amount: string;
+  hard: boolean;
+  period: string;
+  tenant_id: string;
+  time_zone: string;
+}
+
 export interface Entries {
   custom_type: string | null;
   entry_id: string;
@@ -102,6 +110,8 @@ export interface Tenants {
   billing_dimensions: Generated<string[]>;
   created_at: Generated<number>;
   deleting: Generated<boolean>;
+  exhausted_until: number | null;
+  hard_budgets: Generated<boolean>;
   max_entry_bytes: number | null;
   max_sessions: number | null;
   max_stored_bytes: number | null;
@@ -182,6 +192,7 @@ export interface UsageTenants {
 
 export interface DB {
   archives: Archives;
+  budgets: Budgets;
   entries: Entries;
   list_values: ListValues;
   scalar_values: ScalarValues;

@@ -1,5 +1,13 @@
 import type { Context } from "../contract/context.ts";
 import { readDimensions, setDimensions } from "./billing-dimensions.ts";
+import {
+  type Budget,
+  type BudgetPeriod,
+  type BudgetStatus,
+  budgetStatus,
+  removeBudget,
+  setBudget,
+} from "./budgets.ts";
 import type { OpenSessions } from "./open-sessions.ts";
 import { raisePositions } from "./raise-positions.ts";
 import { type Tenant, tenantOf } from "./tenant-id.ts";
@@ -14,8 +22,60 @@ export interface UsageScope {
   tenant?: string;
 }
 
+/** Budgets of tenants, one for each period. Get it from `db.usage.budget`. */
+export class Budgets {
+  readonly #run: RunInTenant;
+
+  /** @internal */
+  constructor(run: RunInTenant) {
+    this.#run = run;
+  }
+
+  /**
+   * What the tenant may spend in a period; replaces the tenant's budget for it.
+   *
+   * @throws InvalidTextError, InvalidOptionError, TenantNotFoundError
+   * @example
+   * await db.usage.budget.set("acme", { period: "month", amount: "250.00", timeZone: "Europe/Berlin" }, context);
+   */
+  set(tenant: string, budget: Budget, context: Context): Promise<void> {
+    return this.#run(tenant, (tables, found) => setBudget(tables, found, budget, context));
+  }
+
+  /**
+   * The tenant's budget for a period with what is spent, to the last row that is committed; `undefined` without one.
+   *
+   * @throws InvalidTextError, TenantNotFoundError
+   */
+  async get(tenant: string, period: BudgetPeriod, context: Context): Promise<BudgetStatus | undefined> {
+    return (await this.list(tenant, context)).find((budget) => budget.period === period);
+  }
+
+  /**
+   * The tenant's budgets with what is spent, the shortest period first.
+   *
+   * @throws InvalidTextError, TenantNotFoundError
+   */
+  list(tenant: string, context: Context): Promise<BudgetStatus[]> {
+    return this.#run(tenant, (tables, found) => budgetStatus(tables, found, context));
+  }
+
+  /**
+   * Takes a budget away; nothing happens without one.
+   *
+   * @throws InvalidTextError, InvalidOptionError, TenantNotFoundError
+   */
+  remove(tenant: string, period: BudgetPeriod, context: Context): Promise<void> {
+    return this.#run(tenant, (tables, found) => removeBudget(tables, found, period, context));
+  }
+}
+
+type RunInTenant = <T>(slug: string, work: (tables: Tables, tenant: Tenant) => Promise<T>) => Promise<T>;
+
 /** What was spent: reports over the usage ledger, and what they are made by. Get it from `db.usage`. */
 export class Usage {
+  /** What a tenant may spend. */
+  readonly budget: Budgets;
   readonly #tables: Tables;
   readonly #sessions: OpenSessions;
 
@@ -23,6 +83,7 @@ export class Usage {
   constructor(tables: Tables, sessions: OpenSessions) {
     this.#tables = tables;
     this.#sessions = sessions;
+    this.budget = new Budgets((slug, work) => this.#run(slug, work));
   }
 
   /**

@@ -153,7 +153,7 @@ test("what belongs to a session goes with it, and a tenant that has sessions sta
   const expected = ofSessions
     .filter((table) => table !== '"sessions"')
     .map((table) => `${table} false ${cascades}`);
-  const ofTenants = ["tenant_storage", "usage_sums", "usage_tenants"];
+  const ofTenants = ["budgets", "tenant_storage", "usage_sums", "usage_tenants"];
   expected.push(`"sessions" true ${restricts}`, ...ofTenants.map((table) => `"${table}" true ${cascades}`));
   expect(await lines(references)).toEqual(expected.sort());
   const targets = `select distinct c.confrelid::regclass::text from pg_constraint as c, ${TABLES}
@@ -208,13 +208,15 @@ async function privileges(role: string): Promise<Record<string, string>> {
 test("the application role may do this with the tables, and no more", async () => {
   const { tenants, sessions, session_terms, scalar_values, list_values, tenant_storage, ...appended } =
     await privileges(at.applicationRole);
-  const { usage_tenants, usage_sums, ...others } = appended;
-  expect({ usage_tenants, usage_sums }).toEqual({
+  const { usage_tenants, usage_sums, budgets, ...others } = appended;
+  expect({ usage_tenants, usage_sums, budgets }).toEqual({
+    budgets: "select, insert, update, delete",
     usage_tenants: "select, insert, update",
     usage_sums: "select, insert, update, delete",
   });
   expect({ tenants, sessions, session_terms, scalar_values, list_values, tenant_storage }).toEqual({
-    tenants: "select, insert (name, settings, slug, tenant_id), update (billing_dimensions, name)",
+    tenants:
+      "select, insert (name, settings, slug, tenant_id), update (billing_dimensions, exhausted_until, hard_budgets, name)",
     sessions: "select, insert, update, delete",
     session_terms: "select, insert, delete",
     scalar_values: "select, insert, update, delete",
