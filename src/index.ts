@@ -108,6 +108,18 @@ export { type Timeouts, withTimeouts } from "./postgres/timeouts.ts";
 export type { Budgets, Usage as UsageReports, UsageScope } from "./postgres/usage.ts";
 export type { ModelUsage } from "./postgres/usage-by-model.ts";
 export type { UsageChange, UsageChangesOptions } from "./postgres/usage-changes.ts";
+export type { ExactCost, UsageGroup, UsageReport, UsageSums } from "./postgres/usage-report.ts";
+export type {
+  UsageColumnKey,
+  UsageDimensionKey,
+  UsageFilter,
+  UsageKey,
+  UsageMeasure,
+  UsageOrder,
+  UsageReportOptions,
+  UsageTime,
+  UsageTimeUnit,
+} from "./postgres/usage-report-options.ts";
 export type { Finding, VerifyCheck, VerifyOptions, VerifyReport } from "./postgres/verify.ts";
 export { buildSessionContext, type SessionContextOptions } from "./session/model-context.ts";
 export { StorageBackedSession, type StorageBackedSessionOptions } from "./session/session.ts";
