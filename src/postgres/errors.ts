@@ -137,6 +137,23 @@ export class DatabaseLimitError extends PiSessionError {
   }
 }
 
+/** A report's sum of tokens or calls is larger than a JavaScript number can say exactly. */
+export class UsageOverflowError extends PiSessionError {
+  readonly code = "usage_overflow";
+  /** What was summed, for example `input`. */
+  readonly field: string;
+  /** The exact sum, as the text of a whole number. */
+  readonly sum: string;
+
+  constructor(field: string, sum: string) {
+    super(
+      `The sum of \`${field}\` in the report is ${sum}, beyond the safe integers of JavaScript: ask for less time or more groups, or sum in SQL.`,
+    );
+    this.field = field;
+    this.sum = sum;
+  }
+}
+
 /** The server is older than PostgreSQL 15. */
 export class UnsupportedServerError extends PiSessionError {
   readonly code = "unsupported_server";

@@ -42,6 +42,11 @@ export function isRefused(error: unknown): boolean {
   return codeOf(error) === "42501";
 }
 
+/** Of a statement in which nothing else can have such a value. */
+export function isUnknownTimeZone(error: unknown): boolean {
+  return codeOf(error) === "22023";
+}
+
 export function isLockTimeout(error: unknown): boolean {
   return codeOf(error) === "55P03";
 }

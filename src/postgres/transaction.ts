@@ -68,13 +68,14 @@ export function assertNotAborted(context: Context): void {
  * Runs a reading statement in one round trip and resolves to its rows. Aborting the context rejects before it is
  * sent, and cancels it in the server while it runs.
  *
- * @param plans `sorted` for an order that no index has; otherwise the planner must find an index with the order
+ * @param plans `sorted` for an order that no index has, `custom` for whole tables; otherwise the planner must find an
+ *   index with the order
  */
 export async function read<TRow>(
   tables: Tables,
   context: Context,
   statement: (db: Kysely<DB>) => Statement<TRow>,
-  { plans = "generic" }: { plans?: "generic" | "sorted" } = {},
+  { plans = "generic" }: { plans?: Plans } = {},
 ): Promise<TRow[]> {
   const { db, preface } = tables;
   const compiled = [

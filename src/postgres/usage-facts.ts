@@ -35,8 +35,18 @@ export interface Fact {
   cost_total: string;
 }
 
-/** What a report may group by or filter beside tenant, time, provider and model. */
-export type DetailColumn = "session_id" | "root_session_id" | "cwd" | "entry_type" | "role" | "dimensions";
+/**
+ * What a report may group by or filter beside tenant, time, provider and model; `at` where the time of each fact has to
+ * be that of one row.
+ */
+export type DetailColumn =
+  | "session_id"
+  | "root_session_id"
+  | "cwd"
+  | "entry_type"
+  | "role"
+  | "dimensions"
+  | "at";
 
 /** Which facts a report needs. */
 export interface FactsQuery {

@@ -1,4 +1,18 @@
-import type { UsageKey } from "./usage-report-options.ts";
+import type { Context } from "../contract/context.ts";
+import { InvalidOptionError } from "../contract/errors.ts";
+import { DatabasePermissionError, TenantNotFoundError } from "./errors.ts";
+import { isUnknownTimeZone } from "./failure.ts";
+import { type Tenant, tenantOf } from "./tenant-id.ts";
+import { read, type Tables } from "./transaction.ts";
+import { type SumRow, sumsOf } from "./usage-measures.ts";
+import { instantOf, serverTimeZone, unknownTimeZone } from "./usage-period.ts";
+import {
+  assertReportOptions,
+  type UsageKey,
+  type UsageReportOptions,
+  unitOf,
+} from "./usage-report-options.ts";
+import { type Question, type ReportRow, reportStatement } from "./usage-statement.ts";
 
 /** Sums of the ledger. Every row adds to them, adjustments too, which are told apart as well. */
 export interface UsageSums {
@@ -77,4 +91,108 @@ export interface UsageReport {
   rows: UsageGroup[];
   /** The sum of everything that the report is about. With `compare`, the period before as well. */
   total: UsageSums & { previous?: UsageSums };
+}
+
+/**
+ * @throws InvalidOptionError, InvalidTextError, TenantNotFoundError, UsageOverflowError, DatabasePermissionError when
+ *   the role sees one tenant at a time and none was named
+ */
+export async function reportUsage(
+  tables: Tables,
+  options: UsageReportOptions,
+  context: Context,
+): Promise<UsageReport> {
+  const question = questionOf(options);
+  const { tenant, period } = question;
+  const rows = await readReport(tables, question, context).catch((error: unknown) => {
+    throw isUnknownTimeZone(error) ? unknownTimeZone(options.timeZone) : error;
+  });
+  const [total, ...groups] = rows as [ReportRow, ...ReportRow[]];
+  const { from_at, to_at, previous_at, sees_all } = total;
+  // Row-level security would show such a role nothing, without a word.
+  if (sees_all !== true)
+    throw new DatabasePermissionError("report all tenants, of which it sees one at a time");
+  if (from_at !== null && to_at !== null && from_at >= to_at) {
+    throw new InvalidOptionError("to", JSON.stringify(options.to), "pass a time after `from`");
+  }
+  const { by = [], timeZone = "UTC", cumulative = false } = options;
+  const sums = bothSumsOf(total, period.compare);
+  if (tenant !== undefined && groups.length === 0 && isNothing(sums))
+    await assertTenant(tables, tenant, context);
+  return {
+    from: from_at,
+    to: to_at,
+    ...(previous_at === null || from_at === null ? {} : { previous: { from: previous_at, to: from_at } }),
+    timeZone,
+    by: [...by],
+    isCumulative: cumulative,
+    rows: groups.map((row) => ({
+      group: groupOf(row, by, question),
+      isRemainder: row.is_remainder,
+      ...bothSumsOf(row, period.compare),
+    })),
+    total: sums,
+  };
+}
+
+/** @throws InvalidOptionError, InvalidTextError */
+function questionOf(options: UsageReportOptions): Question {
+  assertReportOptions(options);
+  const { tenant, from, to, timeZone = "UTC", by = [], where = {}, orderBy, top } = options;
+  const { cumulative = false, compare = false } = options;
+  const unit = unitOf(by);
+  return {
+    tenant: tenant === undefined ? undefined : tenantOf(tenant),
+    period: {
+      from: from === undefined ? undefined : instantOf("from", from),
+      to: to === undefined ? undefined : instantOf("to", to),
+      timeZone: serverTimeZone(timeZone),
+      unit,
+      compare,
+    },
+    keys: by.filter((key) => key !== unit),
+    where,
+    orderBy,
+    top,
+    cumulative,
+  };
+}
+
+function readReport(tables: Tables, question: Question, context: Context): Promise<ReportRow[]> {
+  const { tenant } = question;
+  return read(
+    tenant === undefined ? tables : { ...tables, tenant },
+    context,
+    (db) => reportStatement(db, tables.schema, question),
+    // Of one tenant by an index; of all tenants as the planner sees fit, by whole tables too.
+    { plans: tenant === undefined ? "custom" : "sorted" },
+  );
+}
+
+function groupOf(row: ReportRow, by: readonly UsageKey[], { keys }: Question): UsageGroup["group"] {
+  return Object.fromEntries(
+    by.map((key) => {
+      const index = keys.indexOf(key);
+      return [key, index === -1 ? row.label : (row[`key_${index}`] ?? null)];
+    }),
+  );
+}
+
+function bothSumsOf(row: SumRow, compare: boolean): UsageSums & { previous?: UsageSums } {
+  return compare ? { ...sumsOf(row), previous: sumsOf(row, "previous_") } : sumsOf(row);
+}
+
+function isNothing({ calls, adjustments, previous }: UsageSums & { previous?: UsageSums }): boolean {
+  return calls === 0 && adjustments.rows === 0 && (previous === undefined || isNothing(previous));
+}
+
+/** An analyst does not see which tenants there are. @throws TenantNotFoundError */
+async function assertTenant(tables: Tables, tenant: Tenant, context: Context): Promise<void> {
+  const found = await read({ ...tables, tenant }, context, (db) =>
+    db.selectFrom("tenants").select("tenant_id").where("tenant_id", "=", tenant.tenantId),
+  ).catch((error: unknown) => {
+    if (error instanceof DatabasePermissionError) return undefined;
+    throw error;
+  });
+  if (found?.length === 0) throw new TenantNotFoundError(tenant.slug);
 }

@@ -14,6 +14,8 @@ import { type Tenant, tenantOf } from "./tenant-id.ts";
 import { listTenants } from "./tenants.ts";
 import type { Tables } from "./transaction.ts";
 import { type UsageChange, type UsageChangesOptions, usageChanges } from "./usage-changes.ts";
+import { reportUsage, type UsageReport } from "./usage-report.ts";
+import type { UsageReportOptions } from "./usage-report-options.ts";
 import { rebuildUsage, rollUpUsage } from "./usage-sums.ts";
 
 /** Whose usage, of one tenant or of all. */
@@ -106,6 +108,22 @@ export class Usage {
    */
   setDimensions(tenant: string, keys: readonly string[]): Promise<void> {
     return this.#run(tenant, (tables, found) => setDimensions(tables, found, keys));
+  }
+
+  /**
+   * What was spent, grouped, sorted and summed by the server in one round trip. Sums are exact; money is in US dollars,
+   * as the text of a decimal.
+   *
+   * @throws InvalidOptionError, InvalidTextError, TenantNotFoundError, UsageOverflowError, DatabasePermissionError when
+   *   the role sees one tenant at a time and none was named
+   * @example
+   * const { rows, total } = await db.usage.report(
+   *   { tenant: "default", by: ["day", "model"], from: "2026-11-01", timeZone: "Europe/Berlin" },
+   *   context,
+   * );
+   */
+  report(options: UsageReportOptions, context: Context): Promise<UsageReport> {
+    return this.#sessions.run(() => reportUsage(this.#tables, options, context));
   }
 
   /**
