@@ -1,6 +1,8 @@
-import { type Expression, type Kysely, type SelectQueryBuilder, type SqlBool, sql } from "kysely";
+import { type Expression, type Kysely, type RawBuilder, type SqlBool, sql } from "kysely";
 import type { DB } from "./schema.generated.ts";
+import type { Tables } from "./transaction.ts";
 import type { UsageColumnKey, UsageFilter, UsageTimeUnit } from "./usage-report-options.ts";
+import { rolledFacts } from "./usage-rolled-facts.ts";
 
 /** Usage that reports sum: a row of the ledger, or the sum of several that no report of this question tells apart. */
 export interface Fact {
@@ -73,8 +75,19 @@ export const LEDGER_COLUMNS = {
   role: "role",
 } as const satisfies Record<UsageColumnKey, keyof Fact>;
 
-/** The facts as a sub-select. Columns of {@link FactsQuery.details} that were not asked for may be missing. */
-export function usageFacts(db: Kysely<DB>, query: FactsQuery): SelectQueryBuilder<DB, never, Fact> {
+/**
+ * The facts as a sub-select. Columns of {@link FactsQuery.details} that were not asked for may be missing: the sums of
+ * the ledger do not have them.
+ */
+export function usageFacts(
+  { db, schema }: Pick<Tables, "db" | "schema">,
+  query: FactsQuery,
+): RawBuilder<Fact> {
+  if (query.details.size > 0) return sql`${ledgerFacts(db, query)}`;
+  return sql`(${rolledFacts(schema, query, (alias) => usageFilters(query.where, alias))})`;
+}
+
+function ledgerFacts(db: Kysely<DB>, query: FactsQuery) {
   const { tenantId, from, to, where } = query;
   return db
     .selectFrom("usage_ledger as u")
@@ -110,7 +123,7 @@ export function usageFacts(db: Kysely<DB>, query: FactsQuery): SelectQueryBuilde
     .$if(tenantId !== undefined, (rows) => rows.where("u.tenant_id", "=", tenantId as string))
     .$if(from !== undefined, (rows) => rows.where("u.spent_at", ">=", from as Expression<number>))
     .$if(to !== undefined, (rows) => rows.where("u.spent_at", "<", to as Expression<number>))
-    .where((eb) => eb.and(usageFilters(where, "u"))) as unknown as SelectQueryBuilder<DB, never, Fact>;
+    .where((eb) => eb.and(usageFilters(where, "u")));
 }
 
 /** The filters as predicates on the columns of `alias`. */

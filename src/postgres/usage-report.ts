@@ -163,7 +163,7 @@ function readReport(tables: Tables, question: Question, context: Context): Promi
   return read(
     tenant === undefined ? tables : { ...tables, tenant },
     context,
-    (db) => reportStatement(db, tables.schema, question),
+    () => reportStatement(tables, question),
     // Of one tenant by an index; of all tenants as the planner sees fit, by whole tables too.
     { plans: tenant === undefined ? "custom" : "sorted" },
   );

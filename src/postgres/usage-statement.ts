@@ -1,5 +1,6 @@
 import { type Kysely, type RawBuilder, sql } from "kysely";
 import type { DB } from "./schema.generated.ts";
+import type { Tables } from "./transaction.ts";
 import { type DetailColumn, type FactsQuery, LEDGER_COLUMNS, usageFacts } from "./usage-facts.ts";
 import { measureOf, SUMS, type SumRow, sumColumns, sumOfFacts } from "./usage-measures.ts";
 import { bucketOf, labelOf, movedBucketOf, type Period, periodRow } from "./usage-period.ts";
@@ -46,13 +47,17 @@ export interface ReportRow extends SumRow {
  * Everything in one statement: facts are summed to groups in units of time, groups to what is shown, and that is
  * sorted; the groups give the total too.
  */
-export function reportStatement(db: Kysely<DB>, schema: string, question: Question): RawBuilder<ReportRow> {
+export function reportStatement(
+  tables: Pick<Tables, "db" | "schema">,
+  question: Question,
+): RawBuilder<ReportRow> {
+  const { db, schema } = tables;
   const { period, keys } = question;
   const names = keys.map((_, index) => `key_${index}`);
   const sums = sumColumns("c", period.compare);
   const steps = [
     sql`period as materialized (${periodRow(period)})`,
-    sql`groups as materialized (${groups(db, question)})`,
+    sql`groups as materialized (${groups(tables, question)})`,
   ];
   const totals = sql`
     select 0 as place, false as is_remainder, null as label, ${list(names.map(() => sql`null`))}
@@ -76,7 +81,7 @@ export function reportStatement(db: Kysely<DB>, schema: string, question: Questi
 }
 
 /** Of each period, sums by unit of time and by keys. */
-function groups(db: Kysely<DB>, question: Question): RawBuilder<unknown> {
+function groups(tables: Pick<Tables, "db" | "schema">, question: Question): RawBuilder<unknown> {
   const { tenant, period, keys, where } = question;
   const details = new Set([...keys, ...Object.keys(where)].flatMap(detailOf));
   const bound = (column: string) => sql<number>`(select ${sql.ref(`p.${column}`)} from period as p)`;
@@ -91,11 +96,11 @@ function groups(db: Kysely<DB>, question: Question): RawBuilder<unknown> {
   const columns = keys.map((key, index) => sql`${factColumn(key, question)} as ${sql.id(`key_${index}`)}`);
   const positions = sql.join(["bucket", ...columns].map((_, index) => sql.lit(index + 2)));
   const all = period.compare ? { ...query, from: bound("previous_at"), bucket: undefined } : query;
-  const priced = pricedModels(db, all);
+  const priced = pricedModels(tables, all);
   const sums = SUMS.map((sum) => sql`${sumOfFacts(sum, priced)} as ${sql.id(sum)}`);
   const current = sql`
     select false as is_previous, ${bucketOf(sql`f.at`, period)} as bucket, ${list(columns)} ${sql.join(sums)}
-    from ${usageFacts(db, query).as("f")}
+    from ${usageFacts(tables, query).as("f")}
     group by ${positions}`;
   if (!period.compare) return current;
   const before: FactsQuery = {
@@ -110,7 +115,7 @@ function groups(db: Kysely<DB>, question: Question): RawBuilder<unknown> {
     ${current}
     union all
     select true, ${movedBucketOf(sql`f.at`, period)}, ${list(columns)} ${sql.join(sums)}
-    from ${usageFacts(db, before).as("f")}, period as p
+    from ${usageFacts(tables, before).as("f")}, period as p
     group by ${positions}`;
 }
 

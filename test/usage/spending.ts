@@ -32,7 +32,9 @@ export async function spend(database: Database, tenant: string, rows: readonly S
     const [known] = await repo.list({ idPrefix: id }, context);
     sessions.set(
       id,
-      known?.id === id ? await repo.open(known, context) : await repo.create({ id, cwd: `/work/${id}` }, context),
+      known?.id === id
+        ? await repo.open(known, context)
+        : await repo.create({ id, cwd: `/work/${id}` }, context),
     );
   }
   for (const [id, session] of sessions) {
