@@ -53,8 +53,12 @@ for (const add of [
   addServe,
 ])
   add(program);
-for (const command of program.commands.flatMap((one) => [one, ...one.commands])) {
+for (const command of withSubcommands(program.commands)) {
   command.exitOverride().configureHelp({ showGlobalOptions: true }).addHelpText("after", EXIT_HELP);
+}
+
+function withSubcommands(commands: readonly Command[]): Command[] {
+  return commands.flatMap((command) => [command, ...withSubcommands(command.commands)]);
 }
 
 // A reader that stops early, as `head` does, is no error.

@@ -1,3 +1,4 @@
+import { sql } from "kysely";
 import { BACKGROUND_CONTEXT } from "../contract/context.ts";
 import { InvalidOptionError } from "../contract/errors.ts";
 import { isStorable } from "../contract/text.ts";
@@ -11,10 +12,13 @@ const MAX_KEY_BYTES = 128;
 /** @throws TenantNotFoundError */
 export async function readDimensions(tables: Tables, { tenantId, slug }: Tenant): Promise<string[]> {
   const [row] = await read(tables, BACKGROUND_CONTEXT, (db) =>
-    db.selectFrom("tenants").select("billing_dimensions").where("tenant_id", "=", tenantId),
+    db
+      .selectFrom("tenants")
+      .select(sql<string>`to_json(billing_dimensions)::text`.as("keys"))
+      .where("tenant_id", "=", tenantId),
   );
   if (row === undefined) throw new TenantNotFoundError(slug);
-  return row.billing_dimensions;
+  return JSON.parse(row.keys) as string[];
 }
 
 /** @throws InvalidOptionError, TenantNotFoundError */

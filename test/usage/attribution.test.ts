@@ -143,6 +143,7 @@ test.each<[JsonValue, object]>([
 
 test("what a row says stays when the session, its metadata or the dimensions change", async () => {
   await at.database.usage.setDimensions("default", ["project", "team"]);
+  expect(await at.database.usage.dimensions("default")).toEqual(["project", "team"]);
   const session = await repo.create(
     { id: "dimensions", metadata: { project: "apollo", team: 7, secret: "s" } },
     context,
@@ -167,3 +168,14 @@ test("forks of forks spend for the session that began the family", async () => {
   await commit(orphan, [spent("u")]);
   expect(await ledgerRow(orphan, "u")).toMatchObject({ root_session_id: "not stored" });
 });
+
+test.each([["", "x"], ["x", "x"], Array.from({ length: 17 }, (_, index) => `k${index}`), ["\0"], "x", [1]])(
+  "the dimensions %j are refused",
+  async (...keys) => {
+    const given = keys.length === 1 && keys[0] === "x" ? "x" : keys;
+    await expect(at.database.usage.setDimensions("default", given as never)).rejects.toMatchObject({
+      code: "invalid_option",
+      option: "dimensions",
+    });
+  },
+);

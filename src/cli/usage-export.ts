@@ -1,0 +1,75 @@
+import { readFile, rename, writeFile } from "node:fs/promises";
+import type { Command } from "commander";
+import type { ConnectionOptions } from "./connection.ts";
+import { connect } from "./connection.ts";
+import { context } from "./interruption.ts";
+import { formatCount, tell } from "./output.ts";
+import { ALL_TENANTS, scopeOf } from "./usage-sums.ts";
+
+interface ExportOptions extends ConnectionOptions {
+  allTenants?: true;
+  sinceCursorFile?: string;
+}
+
+/** So many rows at most are printed again after the command was killed. */
+const ROWS_PER_CURSOR = 1_000;
+
+export function addUsageExport(usage: Command): void {
+  usage
+    .command("export")
+    .description("print the rows of the ledger, one JSON object per line, each once")
+    .option(...ALL_TENANTS)
+    .option("--since-cursor-file <file>", "go on after what the last run with this file printed")
+    .addHelpText(
+      "after",
+      `
+For billing systems. The cursor is written after the rows that it stands for; if the command is killed in between, the
+next run prints them again: tenantId, sessionId and id together tell a row.
+
+Examples:
+  pi-sessions usage export > ledger.jsonl
+  pi-sessions usage export --all-tenants --since-cursor-file billing.cursor >> ledger.jsonl`,
+    )
+    .action(async (_options, command: Command) => {
+      const options = command.optsWithGlobals<ExportOptions>();
+      const { sinceCursorFile: file } = options;
+      const after = file === undefined ? undefined : await readCursorFile(file);
+      await using connection = await connect(options);
+      const changes = connection.database.usage.changes(
+        { ...scopeOf(options), ...(after === undefined ? {} : { after }) },
+        context,
+      );
+      let rows = 0;
+      let cursor: string | undefined;
+      for await (const change of changes) {
+        await printLine(JSON.stringify(change));
+        cursor = change.cursor;
+        rows++;
+        if (file !== undefined && rows % ROWS_PER_CURSOR === 0) await writeCursorFile(file, cursor);
+      }
+      if (file !== undefined && cursor !== undefined) await writeCursorFile(file, cursor);
+      tell(`${formatCount(rows)} rows.`);
+    });
+}
+
+/** Resolves once the reader's side has it. */
+function printLine(line: string): Promise<void> {
+  const { promise, resolve, reject } = Promise.withResolvers<void>();
+  process.stdout.write(`${line}\n`, (error) => (error ? reject(error) : resolve()));
+  return promise;
+}
+
+async function readCursorFile(file: string): Promise<string | undefined> {
+  try {
+    return (await readFile(file, "utf8")).trim();
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === "ENOENT") return undefined;
+    throw error;
+  }
+}
+
+async function writeCursorFile(file: string, cursor: string): Promise<void> {
+  const draft = `${file}.tmp`;
+  await writeFile(draft, `${cursor}\n`);
+  await rename(draft, file);
+}
