@@ -19,7 +19,7 @@ export interface Fact {
   role: string;
   /** A `jsonb` object of texts. */
   dimensions: string;
-  /** How many rows of the ledger it sums. */
+  /** How many rows of the ledger it sums; negative, as all of its sums, where it is taken off another fact. */
   rows: number;
   /** How many of them are no adjustments, used tokens and cost nothing. */
   zero_cost_rows: number;

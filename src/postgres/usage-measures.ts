@@ -40,7 +40,7 @@ export function sumOfFacts(sum: Sum, priced: Expression<unknown>): RawBuilder<un
       return sql`sum(f.cost_total) filter (where f.adjustment)`;
     case "unpriced_calls":
       return sql`sum(f.zero_cost_rows) filter (
-        where f.zero_cost_rows > 0 and (f.tenant_id, f.provider, f.model) in (${priced}))`;
+        where f.zero_cost_rows <> 0 and (f.tenant_id, f.provider, f.model) in (${priced}))`;
     default:
       return sql`sum(${sql.ref(`f.${sum}`)})`;
   }

@@ -1,4 +1,5 @@
 import { type Expression, type RawBuilder, type SqlBool, sql } from "kysely";
+import { ONE_PROBE } from "./probe.ts";
 import type { Fact, FactsQuery } from "./usage-facts.ts";
 
 /** What a report adds up, in sums and in facts. */
@@ -30,8 +31,9 @@ type Span = typeof HOUR | typeof DAY | typeof MONTH;
 /**
  * The facts, as far as possible from the sums of the ledger (sql/0010_rollups.sql). A month, day or hour that lies within
  * the report, and within one of its units of time, is one fact for each model. Of one that does not, the smaller spans
- * are looked at, and in the end the rows of the hours that a time zone or a bound cuts. What is not summed yet comes row
- * by row, so the facts are complete to the last committed row.
+ * are looked at, and in the end the rows of the hours that a time zone or a bound cuts. Of a month that lies within the
+ * report for the most part, it is the other part that is looked at, and taken off: `sign` is then -1. What is not
+ * summed yet comes row by row, so the facts are complete to the last committed row.
  *
  * @param filters on provider and model, of the table of that name
  */
@@ -40,52 +42,61 @@ export function rolledFacts(
   query: FactsQuery,
   filters: (alias: string) => readonly Expression<SqlBool>[],
 ): RawBuilder<Fact> {
-  const isWanted = (alias: string) => sql.join([sql`true`, ...filters(alias)], sql` and `);
+  const isWanted = (alias: string) => all(filters(alias));
   const sums = (span: Span, within: RawBuilder<unknown>) => sql`
-    select ${columnsOf("s")}, s.start, ${fits(span, query)} as fits
+    select ${columnsOf("s")}, s.start, w.sign, ${fits(span, query)} as fits
     from ${within} as w cross join lateral (
       select ${columnsOf("s")}, s.start
       from ${sql.id(schema, "usage_sums")} as s
       where s.tenant_id = w.tenant_id and s.span = ${sql.lit(span.name)} and s.start >= w.start and s.start < w.until
         and ${overlaps(span, query)} and ${isWanted("s")}
+      offset ${ONE_PROBE}
     ) as s`;
-  const cut = (table: string, span: Span) => sql`(
-    select distinct s.tenant_id, s.start, ${endOf(span)} as until from ${sql.ref(table)} as s where not s.fits)`;
+  const cut = (table: string, span: Span, sign: RawBuilder<unknown>) => sql`(
+    select distinct s.tenant_id, s.start, ${endOf(span)} as until, ${sign} as sign
+    from ${sql.ref(table)} as s where not s.fits)`;
   const rows = (within: RawBuilder<unknown>, isAmong: RawBuilder<unknown>) => sql`
     select ${rowColumns()}
     from ${within} as w cross join lateral (
-      select * from ${sql.id(schema, "usage_ledger")} as u
+      select ${sql.join(ROW_COLUMNS.map((column) => sql.ref(`u.${column}`)))}
+      from ${sql.id(schema, "usage_ledger")} as u
       where u.tenant_id = w.tenant_id and ${isAmong} and ${isWanted("u")}
+      offset ${ONE_PROBE}
     ) as u`;
+  const sign = sql.ref("s.sign");
   return sql<Fact>`
     with recursive ${query.tenantId === undefined ? allTenants(schema) : oneTenant(schema, query.tenantId)},
-    months as materialized (${sums(
-      MONTH,
-      sql`(
-      select tenant_id, 0 as start, ${sql.lit(Number.MAX_SAFE_INTEGER)} as until from summed where position > 0)`,
-    )}),
-    days as materialized (${sums(DAY, cut("months", MONTH))}),
-    hours as materialized (${sums(HOUR, cut("days", DAY))})
-    select ${columnsOf("s")}, s.start as at from months as s where s.fits
+    months as materialized (
+      select s.*, ${isMostlyWithin(MONTH, query)} as mostly_fits
+      from (${sums(MONTH, EVER)}) as s
+    ),
+    days as materialized (${sums(DAY, cut("months", MONTH, sql`case when s.mostly_fits then -1 else 1 end`))}),
+    hours as materialized (${sums(HOUR, cut("days", DAY, sign))})
+    select ${columnsOf("s")}, s.start as at from months as s where s.fits or s.mostly_fits
     union all
-    select ${columnsOf("s")}, s.start as at from days as s where s.fits
+    select ${signedColumns}, s.start as at from days as s where s.fits
     union all
-    select ${columnsOf("s")}, s.start as at from hours as s where s.fits
+    select ${signedColumns}, s.start as at from hours as s where s.fits
     union all
     ${rows(
-      sql`(select c.*, t.position from ${cut("hours", HOUR)} as c join summed as t on t.tenant_id = c.tenant_id)`,
+      sql`(select c.tenant_id, c.start, c.until, c.sign, t.position
+        from ${cut("hours", HOUR, sign)} as c join summed as t on t.tenant_id = c.tenant_id)`,
       // Not "position < …", so that the hour is found by its time.
-      sql`u.spent_at >= w.start and u.spent_at < w.until and ${isWithin("u.spent_at", query)} and u.position + 0 < w.position`,
+      sql`u.spent_at >= w.start and u.spent_at < w.until and u.position + 0 < w.position
+        and (w.sign > 0) = (${isWithin("u.spent_at", query)})`,
     )}
     union all
     ${rows(
-      sql`(select * from summed where position > 0)`,
+      sql`(select tenant_id, position, 1 as sign from summed where position > 0)`,
       // And here it is found by its position.
       sql`u.position >= w.position and ${isWithin("u.spent_at + 0", query)}`,
     )}
     union all
-    ${rows(sql`(select * from summed where position = 0)`, isWithin("u.spent_at", query))}`;
+    ${rows(sql`(select tenant_id, 1 as sign from summed where position = 0)`, isWithin("u.spent_at", query))}`;
 }
+
+const EVER = sql`(
+  select tenant_id, 0 as start, ${sql.lit(Number.MAX_SAFE_INTEGER)} as until, 1 as sign from summed where position > 0)`;
 
 /** How far the ledger of the tenant is summed. */
 function oneTenant(schema: string, tenantId: string): RawBuilder<unknown> {
@@ -111,43 +122,61 @@ function allTenants(schema: string): RawBuilder<unknown> {
       from known as k where k.tenant_id is not null)`;
 }
 
-/** Whether a span is a fact: it is in the report, and in one unit of time. */
-function fits(span: Span, { from, to, bucket }: FactsQuery): RawBuilder<unknown> {
-  const isInReport = [
-    ...(from === undefined ? [] : [sql`s.start >= ${from}`]),
-    ...(to === undefined ? [] : [sql`${endOf(span)} <= ${to}`]),
-  ];
-  if (bucket?.unit === "hour" && span !== HOUR) return sql`false`;
-  const unitOf = (at: RawBuilder<unknown>) =>
-    sql`date_trunc(${sql.lit(bucket?.unit)}, to_timestamp((${at})::double precision / 1000), ${bucket?.timeZone})`;
-  const isInUnit =
-    bucket === undefined ? [] : [sql`${unitOf(sql`s.start`)} = ${unitOf(sql`${endOf(span)} - 1`)}`];
-  return sql.join([sql`true`, ...isInReport, ...isInUnit], sql` and `);
+/** Whether a span is a fact: it is in the report and in one unit of time, or, to be taken off, not in the report. */
+function fits(span: Span, query: FactsQuery): RawBuilder<unknown> {
+  return sql`case when w.sign > 0 then ${all([isInReport(span, query), isInUnit(span, query)])}
+    else ${isOutside(span, query)} end`;
 }
 
-/** Whether some of a span is in the report. */
-function overlaps(span: Span, { from, to }: FactsQuery): RawBuilder<unknown> {
-  // A month has 31 days at most; one too many is looked at in vain.
-  const longest = "ms" in span ? span.ms : 31 * DAY.ms;
-  return sql.join(
-    [
-      sql`true`,
-      ...(from === undefined ? [] : [sql`s.start > ${from} - ${sql.lit(longest)}`]),
-      ...(to === undefined ? [] : [sql`s.start < ${to}`]),
-    ],
-    sql` and `,
-  );
+/** Whether a span that is no fact is in one unit of time, and less of it outside of the report than in it. */
+function isMostlyWithin(span: Span, query: FactsQuery): RawBuilder<unknown> {
+  const { from, to } = query;
+  const [start, end] = [sql`s.start`, endOf(span)];
+  const within = sql`(least(${sql.join([end, ...(to === undefined ? [] : [to])])})
+    - greatest(${sql.join([start, ...(from === undefined ? [] : [from])])}))`;
+  return sql`not s.fits and ${isInUnit(span, query)} and 2 * ${within} > ${end} - ${start}`;
+}
+
+function isInReport(span: Span, { from, to }: FactsQuery): RawBuilder<unknown> {
+  return all([
+    ...(from === undefined ? [] : [sql`s.start >= ${from}`]),
+    ...(to === undefined ? [] : [sql`${endOf(span)} <= ${to}`]),
+  ]);
+}
+
+function isOutside(span: Span, { from, to }: FactsQuery): RawBuilder<unknown> {
+  return any([
+    ...(from === undefined ? [] : [sql`${endOf(span)} <= ${from}`]),
+    ...(to === undefined ? [] : [sql`s.start >= ${to}`]),
+  ]);
+}
+
+function isInUnit(span: Span, { bucket }: FactsQuery): RawBuilder<unknown> {
+  if (bucket === undefined) return sql`true`;
+  if (bucket.unit === "hour" && span !== HOUR) return sql`false`;
+  const unitOf = (at: RawBuilder<unknown>) =>
+    sql`date_trunc(${sql.lit(bucket.unit)}, to_timestamp((${at})::double precision / 1000), ${bucket.timeZone})`;
+  return sql`${unitOf(sql`s.start`)} = ${unitOf(sql`${endOf(span)} - 1`)}`;
+}
+
+/** Whether some of a span is in the report, or, to be taken off, not in it. */
+function overlaps(span: Span, query: FactsQuery): RawBuilder<unknown> {
+  return sql`case when w.sign > 0 then not (${isOutside(span, query)}) else not (${isInReport(span, query)}) end`;
 }
 
 function isWithin(time: string, { from, to }: FactsQuery): RawBuilder<unknown> {
-  return sql.join(
-    [
-      sql`true`,
-      ...(from === undefined ? [] : [sql`${sql.raw(time)} >= ${from}`]),
-      ...(to === undefined ? [] : [sql`${sql.raw(time)} < ${to}`]),
-    ],
-    sql` and `,
-  );
+  return all([
+    ...(from === undefined ? [] : [sql`${sql.raw(time)} >= ${from}`]),
+    ...(to === undefined ? [] : [sql`${sql.raw(time)} < ${to}`]),
+  ]);
+}
+
+function all(conditions: readonly Expression<unknown>[]): RawBuilder<unknown> {
+  return conditions.length === 0 ? sql`true` : sql`(${sql.join(conditions, sql` and `)})`;
+}
+
+function any(conditions: readonly Expression<unknown>[]): RawBuilder<unknown> {
+  return conditions.length === 0 ? sql`false` : sql`(${sql.join(conditions, sql` or `)})`;
 }
 
 function endOf(span: Span): RawBuilder<unknown> {
@@ -160,10 +189,18 @@ function columnsOf(alias: string): RawBuilder<unknown> {
   return sql.join([...KEYS, ...MEASURES].map((column) => sql.ref(`${alias}.${column}`)));
 }
 
+const signedColumns = sql.join([
+  ...KEYS.map((column) => sql.ref(`s.${column}`)),
+  ...MEASURES.map((column) => sql`s.sign * ${sql.ref(`s.${column}`)}`),
+]);
+
+const [, , ...SUMMED_COLUMNS] = MEASURES;
+const ROW_COLUMNS = [...KEYS, ...SUMMED_COLUMNS, "spent_at"] as const;
+
 /** A row of the ledger as a fact. */
 function rowColumns(): RawBuilder<unknown> {
-  const [, , ...sums] = MEASURES;
-  return sql`${sql.join(KEYS.map((column) => sql.ref(`u.${column}`)))}, 1::numeric,
-    (case when not u.adjustment and u.total_tokens > 0 and u.cost_total = 0 then 1 else 0 end)::numeric,
-    ${sql.join(sums.map((column) => sql`${sql.ref(`u.${column}`)}::numeric`))}, u.spent_at`;
+  const isFree = sql`not u.adjustment and u.total_tokens > 0 and u.cost_total = 0`;
+  return sql`${sql.join(KEYS.map((column) => sql.ref(`u.${column}`)))},
+    w.sign::numeric, case when ${isFree} then w.sign else 0 end::numeric,
+    ${sql.join(SUMMED_COLUMNS.map((column) => sql`w.sign * ${sql.ref(`u.${column}`)}::numeric`))}, u.spent_at`;
 }

@@ -101,7 +101,7 @@ function groups(tables: Pick<Tables, "db" | "schema">, question: Question): RawB
   const current = sql`
     select false as is_previous, ${bucketOf(sql`f.at`, period)} as bucket, ${list(columns)} ${sql.join(sums)}
     from ${usageFacts(tables, query).as("f")}
-    group by ${positions}`;
+    group by ${positions} having sum(f.rows) <> 0`;
   if (!period.compare) return current;
   const before: FactsQuery = {
     ...query,
@@ -116,7 +116,7 @@ function groups(tables: Pick<Tables, "db" | "schema">, question: Question): RawB
     union all
     select true, ${movedBucketOf(sql`f.at`, period)}, ${list(columns)} ${sql.join(sums)}
     from ${usageFacts(tables, before).as("f")}, period as p
-    group by ${positions}`;
+    group by ${positions} having sum(f.rows) <> 0`;
 }
 
 /** Groups with their rank by what they cost in all of the period. */
