@@ -12,7 +12,11 @@ export function rollUpUsage(tables: Tables, { tenantId }: Tenant, context: Conte
 }
 
 /** Makes a tenant's sums anew. @returns the number of rows that are in them */
-export function rebuildUsage(tables: Tables, { tenantId }: Tenant, context: Context): Promise<number> {
+export function rebuildUsage(
+  tables: Tables,
+  { tenantId }: Pick<Tenant, "tenantId">,
+  context: Context,
+): Promise<number> {
   return countOf(tables, sql`${sql.id(tables.schema, "rebuild_usage")}(${tenantId})`, context);
 }
 

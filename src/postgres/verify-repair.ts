@@ -21,6 +21,7 @@ const REPAIRABLE: ReadonlySet<VerifyCheck> = new Set([
   "metadata_terms",
   "tenant_sessions",
   "tenant_bytes",
+  "usage_sums",
 ]);
 
 /** Whether it follows from other rows. */

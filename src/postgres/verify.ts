@@ -3,8 +3,10 @@ import { InvalidOptionError, SessionNotFoundError } from "../contract/errors.ts"
 import { assertSessionId } from "../contract/text.ts";
 import type { SessionKey } from "./session-key.ts";
 import { onSnapshot, read, type Tables } from "./transaction.ts";
+import { rebuildUsage } from "./usage-sums.ts";
 import { isRepairable, repairSession } from "./verify-repair.ts";
 import { type Examination, examineSession, type Fault } from "./verify-session.ts";
+import { examineSums } from "./verify-sums.ts";
 import { examineTenant, recountTenant } from "./verify-tenant.ts";
 
 /** What to verify, and whether to repair it. */
@@ -62,7 +64,8 @@ export type VerifyCheck =
   | "reserved_bytes"
   | "metadata_terms"
   | "tenant_sessions"
-  | "tenant_bytes";
+  | "tenant_bytes"
+  | "usage_sums";
 
 /**
  * Looks at one session after the other, each on one snapshot, while programs go on writing. Repairs a session in one
@@ -104,9 +107,11 @@ export async function verify(
     isRecountDue ||= isRepairing && faults.some(({ check }) => COUNTED_FOR_TENANT.has(check));
   }
 
-  const faults = sessionId === undefined ? await examineTenant(tables, tenantId, context) : [];
-  if (isRecountDue || (repair && faults.length > 0)) await recountTenant(tables, tenantId, context);
-  for (const fault of faults) await tell(fault, undefined, repair);
+  const counts = sessionId === undefined ? await examineTenant(tables, tenantId, context) : [];
+  if (isRecountDue || (repair && counts.length > 0)) await recountTenant(tables, tenantId, context);
+  const sums = sessionId === undefined ? await examineSums(tables, tenantId, context) : [];
+  if (repair && sums.length > 0) await rebuildUsage(tables, { tenantId }, context);
+  for (const fault of [...counts, ...sums]) await tell(fault, undefined, repair);
   return report;
 }
 

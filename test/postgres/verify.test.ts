@@ -509,6 +509,25 @@ test("many faults of one kind are one finding", async () => {
   expect(await findings(repo)).toMatchObject([{ check: "entry_run", count: 9 }]);
 });
 
+test.each([
+  "update usage_sums set cost_total = cost_total + 0.000000000001 where tenant_id = $1 and span = 'day'",
+  "update usage_sums set rows = rows - 1 where tenant_id = $1 and span = 'hour'",
+  "delete from usage_sums where tenant_id = $1 and span = 'month'",
+  "update usage_sums set model = model || 'x' where tenant_id = $1",
+])("sums that are not those of the ledger are found and made anew: %s", async (statement) => {
+  const { slug, repo, tenantId } = await prepare();
+  const summed = () => at.database.usage.rollUp({ tenant: slug }, context);
+  for (let rows = await summed(); rows === 0; rows = await summed()); // others on the server hold it back
+  expect(await findings(repo)).toEqual([]);
+  await sql(statement, [tenantId]);
+  expect(await findings(repo)).toMatchObject([
+    { check: "usage_sums", sessionId: undefined, repairable: true, repaired: false },
+  ]);
+  expect(await findings(repo, { sessionId: "s" })).toEqual([]);
+  expect(await findings(repo, { repair: true })).toMatchObject([{ check: "usage_sums", repaired: true }]);
+  expect(await findings(repo)).toEqual([]);
+});
+
 describe("a tenant with limits", () => {
   const limited = async () => {
     const prepared = await prepare();

@@ -140,9 +140,15 @@ test("a schema of before gets its tenants' new ids, sizes and policies", async (
     insert into ${schema}.sessions (tenant_id, session_id, storage_version, created_at, modified_at, next_seq,
       message_count, total_input, total_output, total_cache_read, total_cache_write, total_tokens,
       total_cost_input, total_cost_output, total_cost_cache_read, total_cost_cache_write, total_cost)
-    select tenant_id, 's', 1, 1, 1, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 from ${schema}.tenants;
+    select tenant_id, 's', 1, 1, 1, 8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 from ${schema}.tenants;
     insert into ${schema}.entries (tenant_id, session_id, entry_id, seq, run, timestamp, type, custom_type, payload)
     select tenant_id, 's', 'e', 1, 1, 1, 'custom', 'x', '{"data":"é\\u0000"}' from ${schema}.tenants;
+    insert into ${schema}.entries (tenant_id, session_id, entry_id, seq, run, timestamp, type, role, provider, model, payload)
+    select tenant_id, 's', 'a', 5, 5, 7, 'message', 'assistant', 'acme', 'large', '{}' from ${schema}.tenants;
+    insert into ${schema}.usage_ledger (tenant_id, session_id, usage_id, seq, timestamp, entry_id, adjustment, input, output,
+      cache_read, cache_write, total_tokens, cost_input, cost_output, cost_cache_read, cost_cache_write, cost_total, usage)
+    select tenant_id, 's', 'u' || n, 5 + n, 9, case n when 1 then 'a' end, false, 1, 0, 0, 0, 1, 0.1, 0, 0, 0, 0.1, '{}'
+    from ${schema}.tenants, generate_series(1, 2) as n;
     insert into ${schema}.scalar_values (tenant_id, session_id, namespace, key, seq, value)
     select tenant_id, 's', 'n', 'k', 2, '"v"' from ${schema}.tenants;
     insert into ${schema}.list_values (tenant_id, session_id, namespace, key, seq, value)
@@ -150,12 +156,31 @@ test("a schema of before gets its tenants' new ids, sizes and policies", async (
   await old.owner.migrate({ applicationRoles: [old.applicationRole] });
   const { rows } = await old.admin.query(
     `select slug, s.tenant_id, stored_bytes::int, payload_bytes from ${schema}.sessions as s
-     join ${schema}.tenants using (tenant_id) join ${schema}.entries using (tenant_id, session_id) order by slug`,
+     join ${schema}.tenants using (tenant_id) join ${schema}.entries using (tenant_id, session_id)
+     where entry_id = 'e' order by slug`,
   );
-  const bytes = { stored_bytes: 19 + 3 + 3, payload_bytes: 19 };
+  const bytes = { stored_bytes: 19 + 2 + 2 * 2 + 3 + 3, payload_bytes: 19 };
   expect(rows).toEqual(
     ["acme", "default"].map((slug) => ({ slug, tenant_id: tenantOf(slug).tenantId, ...bytes })),
   );
+  const { rows: ledger } = await old.admin.query(
+    `select distinct usage_id, provider, model, role, entry_type, spent_at::int, root_session_id, position::int
+     from ${schema}.usage_ledger order by usage_id`,
+  );
+  const family = { root_session_id: "s", position: 0 };
+  const unknown = { provider: "unknown", model: "unknown", role: "unknown", entry_type: "unknown" };
+  expect(ledger).toEqual([
+    {
+      usage_id: "u1",
+      provider: "acme",
+      model: "large",
+      role: "assistant",
+      entry_type: "message",
+      spent_at: 7,
+      ...family,
+    },
+    { usage_id: "u2", ...unknown, spent_at: 9, ...family },
+  ]);
   const session = await (await old.owner.repo("acme")).open({ id: "s" }, context);
   expect(await session.getEntry("e", context)).toMatchObject({ data: "é\0", seq: 1 });
   await session.setName("goes on", context);
