@@ -126,7 +126,7 @@ describe("pages", () => {
       `insert into "${at.schema}".sessions (tenant_id, session_id, storage_version, created_at, modified_at, next_seq,
          message_count, total_input, total_output, total_cache_read, total_cache_write, total_tokens, total_cost_input,
          total_cost_output, total_cost_cache_read, total_cost_cache_write, total_cost, root_session_id)
-       select "${at.schema}".tenant_id('many'), 's' || n, 1, n, n, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0
+       select "${at.schema}".tenant_id('many'), 's' || n, 1, n, n, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 's' || n
        from generate_series(1, 2500) as n`,
     );
     expect(await idsOf("--tenant", "many")).toHaveLength(50);
