@@ -3,16 +3,25 @@ import { isExactly } from "./probe.ts";
 import type { DB } from "./schema.generated.ts";
 import type { SessionKey } from "./session-key.ts";
 
+/** A part of a run: everything up to `upto`, in the `depth`-th run of the path. */
+export interface PathRun {
+  run: number;
+  upto: number;
+  /** Counted from 1. */
+  depth: number;
+}
+
 /**
  * Adds the CTE `path`: of each run between an entry and its root, everything up to `upto`. It takes one step
- * per run, that is per fork point, however many entries a run has.
+ * per run, that is per fork point, however many entries a run has. Its rows come in the order of the walk, and
+ * only as many are made as are read.
  */
 export function withPath(
   db: Kysely<DB>,
   { tenantId, sessionId }: SessionKey,
   startId: string | Expression<string | null>,
 ) {
-  return db.withRecursive("path(run, upto)", (cte) =>
+  return db.withRecursive("path(run, upto, depth)", (cte) =>
     cte
       .selectFrom((eb) =>
         eb
@@ -25,7 +34,7 @@ export function withPath(
           .limit(1)
           .as("start"),
       )
-      .select(["start.run", "start.seq as upto"])
+      .select(["start.run", "start.seq as upto", sql<number>`1`.as("depth")])
       .unionAll(
         cte
           .selectFrom("path")
@@ -59,7 +68,7 @@ export function withPath(
                 .as("fork"),
             (join) => join.onTrue(),
           )
-          .select(["fork.run", "fork.seq as upto"]),
+          .select(["fork.run", "fork.seq as upto", sql<number>`path.depth + 1`.as("depth")]),
       ),
   );
 }

@@ -13,6 +13,7 @@ import {
   type Write,
 } from "../../src/index.ts";
 import type { PgSessionRepo } from "../../src/postgres/repo.ts";
+import { tenantOf } from "../../src/postgres/tenant-id.ts";
 import { openTestDatabase, type TestDatabase } from "../support/database.ts";
 
 let at: TestDatabase;
@@ -150,6 +151,20 @@ test("100,000 entries, 10,001 list elements and as many values go into one commi
   expect(await storage.scanValues(value("big"), context)).toHaveLength(10_001);
   const page = await storage.readList(list("big"), { limit: 10_000 }, context);
   expect(page.map((element) => element.value)).toEqual(Array.from({ length: 10_000 }, (_, index) => index));
+  await storage.close(context);
+});
+
+test("what a commit appends to a list that it deletes stays, in whichever order the server does both", async () => {
+  const storage = await repo.createStorage({ id: "emptied list" }, context);
+  const { seqs } = await storage.commit(
+    [appendList(list("l"), "gone"), appendList(list("l"), "new")],
+    context,
+  );
+  await at.admin.query(
+    `select "${at.schema}".delete_lists($1, $2, array['l'], array[''], array[$3::bigint])`,
+    [tenantOf("default").tenantId, "emptied list", seqs[1]],
+  );
+  expect(await storage.readList(list("l"), undefined, context)).toMatchObject([{ value: "new" }]);
   await storage.close(context);
 });
 

@@ -39,7 +39,7 @@ beforeAll(async () => {
 afterAll(() => at[Symbol.asyncDispose]());
 
 /** Long enough for an index of ids to look more expensive than one of numbers. */
-const idOf = (what: string) => what.padEnd(100, ".");
+const idOf = (what: string) => what.padEnd(400, ".");
 const entry = (id: string, parentId: string | null) =>
   insertEntry({ id: idOf(id), parentId: parentId && idOf(parentId), type: "custom", customType: "x" });
 const spent = (id: string) => insertUsage({ id: idOf(id), usage: emptyUsage(), adjustment: false });

@@ -1,0 +1,191 @@
+import { type ExpressionBuilder, expressionBuilder, type Kysely, type QueryCreator, sql } from "kysely";
+import type { StorageBranchScan } from "../contract/storage.ts";
+import { type PathRun, withPath } from "./branch-path.ts";
+import { scanLimit, seqBound } from "./entries.ts";
+import { STRUCTURE_COLUMNS } from "./entry-columns.ts";
+import { isExactly } from "./probe.ts";
+import type { DB } from "./schema.generated.ts";
+import type { SessionKey } from "./session-key.ts";
+
+/**
+ * Walks from run to run: a path to the root is, of each run that it passes, everything up to the entry where
+ * it left it. `seq` falls towards the root, so stop and cursor are bounds of `seq`.
+ *
+ * Each run is read by a lateral query in the order of its index, one run after the other: PostgreSQL joins it to the
+ * runs only by a nested loop, which keeps their order and ends when the page is full. So nothing is sorted, and
+ * newest first, the walk itself ends with the page or at the stop.
+ */
+export function branchStatement(
+  db: Kysely<DB>,
+  key: SessionKey,
+  query: StorageBranchScan,
+  { withPayload }: { withPayload: boolean },
+) {
+  const { type, customType, cursor } = query;
+  const isNewestFirst = query.order !== "oldestFirst";
+  const bound = cursor && seqBound("cursor", cursor.seq);
+  const limit = scanLimit(query.limit);
+  const columns = STRUCTURE_COLUMNS.map((column) => `node.${column}` as const);
+  return (
+    withRuns(db, key, query)
+      .selectFrom(sql<{ one: number }>`(select 1)`.as<"outcome">(sql`outcome(one)`))
+      .leftJoin(
+        (eb) =>
+          eb
+            .selectFrom("runs as part")
+            .innerJoinLateral(
+              () =>
+                entriesOf(key, query)
+                  .select(columns)
+                  .$if(withPayload, (found) => found.select("node.payload"))
+                  .$if(hasStop(query), (found) => found.where(isNewestFirst ? DOWN_TO_STOP : UP_TO_STOP))
+                  .$if(bound !== undefined, (found) =>
+                    found.where("node.seq", isNewestFirst ? "<" : ">", bound as number),
+                  )
+                  .$if(type !== undefined, (found) => found.where(isOfType(type as string)))
+                  .$if(customType !== undefined, (found) =>
+                    found.where("node.custom_type", "=", customType as string),
+                  )
+                  .$if(limit !== undefined, (found) => found.limit(limit as number))
+                  .as("node"),
+              (join) => join.onTrue(),
+            )
+            .select(columns)
+            .$if(withPayload, (found) => found.select("node.payload"))
+            .$if(limit !== undefined, (found) => found.limit(limit as number))
+            .as("found"),
+        (join) => join.onTrue(),
+      )
+      .select(sql<boolean>`exists (select from path)`.as("known"))
+      .select(STRUCTURE_COLUMNS.map((column) => `found.${column}` as const))
+      // Cast outside of the limit, so that only what is returned is read from storage.
+      .$if(withPayload, (rows) => rows.select(sql<string>`found.payload::text`.as("payload")))
+  );
+}
+
+interface Stop {
+  /** Where the scan ends; beyond all entries if nothing stops it. */
+  seq: number;
+  /** Of the run that it is in; null if nothing stops the scan. */
+  depth: number | null;
+}
+
+type PathTables = DB & { path: PathRun };
+type ScanTables = PathTables & { stop: Stop; runs: Pick<PathRun, "run" | "upto"> };
+
+function hasStop({ stopAtId, stopAtType }: StorageBranchScan): boolean {
+  return stopAtId !== undefined || stopAtType !== undefined;
+}
+
+/** Adds the CTEs `path`, `stop` if there may be one, and `runs`: what is scanned of the path, in the order of the scan. */
+function withRuns(db: Kysely<DB>, key: SessionKey, query: StorageBranchScan): QueryCreator<ScanTables> {
+  const path = withPath(db, key, query.start) as unknown as QueryCreator<PathTables>;
+  const isNewestFirst = query.order !== "oldestFirst";
+  const withStops = hasStop(query) ? path.with("stop", (cte) => stopOf(cte, key, query)) : path;
+  return (withStops as QueryCreator<ScanTables>).with("runs", (cte) =>
+    cte
+      .selectFrom((eb) => inOrder(eb, query))
+      .select(["part.run", "part.upto"])
+      .$if(hasStop(query) && isNewestFirst, (runs) => runs.limit(sql<number>`(select depth from stop)`)),
+  );
+}
+
+/** The path in the order of the scan; it is made from its newest run on. */
+function inOrder(eb: ExpressionBuilder<PathTables, never>, { order }: StorageBranchScan) {
+  return eb
+    .selectFrom("path")
+    .select(["path.run", "path.upto", "path.depth"])
+    .$if(order === "oldestFirst", (path) => path.orderBy("path.upto"))
+    .as("part");
+}
+
+/** The first on the way, by type or by id. One row. */
+function stopOf(cte: QueryCreator<PathTables>, key: SessionKey, query: StorageBranchScan) {
+  const { stopAtId, stopAtType, order } = query;
+  return cte
+    .selectFrom((eb) => {
+      const byType = () => firstOfType(eb, key, query, stopAtType as string);
+      const byId = () => placeOf(eb, key, stopAtId as string);
+      if (stopAtId === undefined) return byType().as("found");
+      if (stopAtType === undefined) return byId().as("found");
+      return byId()
+        .unionAll((both) => both.parens(byType()))
+        .as("found");
+    })
+    .select(
+      order === "oldestFirst"
+        ? sql<number>`coalesce(min(found.seq), ${sql.lit(Number.MAX_SAFE_INTEGER)})`.as("seq")
+        : sql<number>`coalesce(max(found.seq), 0)`.as("seq"),
+    )
+    .select((eb) => eb.fn.min("found.depth").as("depth"));
+}
+
+/** Run by run, until one has an entry of the type. */
+function firstOfType(
+  eb: ExpressionBuilder<PathTables, never>,
+  key: SessionKey,
+  query: StorageBranchScan,
+  type: string,
+) {
+  return eb
+    .selectFrom((path) => inOrder(path, query))
+    .innerJoinLateral(
+      () => entriesOf(key, query).select("node.seq").where(isOfType(type)).limit(1).as("node"),
+      (join) => join.onTrue(),
+    )
+    .select(["node.seq", "part.depth"])
+    .limit(1);
+}
+
+/** Where an entry is on the path, if it is. */
+function placeOf(eb: ExpressionBuilder<PathTables, never>, { tenantId, sessionId }: SessionKey, id: string) {
+  return eb
+    .selectFrom((named) =>
+      named
+        .selectFrom("entries")
+        .select(["run", "seq"])
+        .where("tenant_id", "=", tenantId)
+        .where("session_id", "=", sessionId)
+        .where(isExactly("entry_id", id))
+        .orderBy("entry_id")
+        .limit(1)
+        .as("named"),
+    )
+    .innerJoinLateral(
+      (walk) =>
+        walk
+          .selectFrom("path")
+          .select("path.depth")
+          .whereRef("path.run", "=", "named.run")
+          .whereRef("path.upto", ">=", "named.seq")
+          .limit(1)
+          .as("place"),
+      (join) => join.onTrue(),
+    )
+    .select(["named.seq", "place.depth"]);
+}
+
+/** The entries of one `part` of the path, in the order of the scan. */
+function entriesOf({ tenantId, sessionId }: SessionKey, { order }: StorageBranchScan) {
+  return expressionBuilder<DB, never>()
+    .selectFrom("entries as node")
+    .where("node.tenant_id", "=", tenantId)
+    .where("node.session_id", "=", sessionId)
+    .where("node.run", "=", sql.ref<number>("part.run"))
+    .where("node.seq", "<=", sql.ref<number>("part.upto"))
+    .orderBy("node.seq", order === "oldestFirst" ? "asc" : "desc");
+}
+
+const INDEXED_TYPES: ReadonlySet<string> = new Set(["compaction", "branch_summary", "custom"]);
+
+/**
+ * Types that have an index are part of the text, so that the planner can prove that it serves. Messages have none:
+ * there is one nearby, and those in between are read anyway.
+ */
+function isOfType(type: string) {
+  return sql<boolean>`node.type = ${INDEXED_TYPES.has(type) ? sql.lit(type) : type}`;
+}
+
+// Not coalesced here: row-level security lets only what cannot leak into an index condition, and that is not on its list.
+const UP_TO_STOP = sql<boolean>`node.seq <= (select seq from stop)`;
+const DOWN_TO_STOP = sql<boolean>`node.seq >= (select seq from stop)`;
