@@ -5,12 +5,6 @@ export interface Contender {
   sample(): Promise<number>;
 }
 
-export interface Rounds {
-  readonly rounds: number;
-  /** Rounds before those that count. */
-  readonly warmUps?: number;
-}
-
 /**
  * Lets all contenders work once per round, each round beginning with another one, so that whatever else the machine
  * does meets all of them.
@@ -19,14 +13,13 @@ export interface Rounds {
  */
 export async function interleave(
   contenders: readonly Contender[],
-  { rounds, warmUps = 0 }: Rounds,
+  { rounds }: { rounds: number },
 ): Promise<Map<string, number[]>> {
   const samples = new Map(contenders.map(({ name }) => [name, [] as number[]]));
-  for (let round = -warmUps; round < rounds; round++) {
-    const first = (round + warmUps) % contenders.length;
+  for (let round = 0; round < rounds; round++) {
+    const first = round % contenders.length;
     for (const contender of [...contenders.slice(first), ...contenders.slice(0, first)]) {
-      const sample = await contender.sample();
-      if (round >= 0) samples.get(contender.name)?.push(sample);
+      samples.get(contender.name)?.push(await contender.sample());
     }
   }
   return samples;

@@ -48,14 +48,13 @@ export async function createSessions(
   { ids, messages, lastId }: InputOf<"createSessions">,
 ): Promise<void> {
   const { repo } = await store.group(GROUP);
-  for (const id of ids) {
-    const { session } = await startConversation(repo, {
-      id,
-      messages,
-      ...(lastId === undefined ? {} : { lastId }),
-    });
-    await session.close(BACKGROUND_CONTEXT);
-  }
+  const like = lastId === undefined ? { messages } : { messages, lastId };
+  await Promise.all(
+    ids.map(async (id) => {
+      const { session } = await startConversation(repo, { id, ...like });
+      await session.close(BACKGROUND_CONTEXT);
+    }),
+  );
 }
 
 function listen(client: pg.PoolClient, onStatement: (statement: Sent[number]) => void): void {

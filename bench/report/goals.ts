@@ -45,7 +45,7 @@ export function goalsOf(lines: readonly Line[]): Goal[] {
       ratio: ratio(READ, atSize(read, LARGEST), NAMES.sqlite),
     })),
     { text: "context, of SQLite", goal: 1, ratio: ratio(CONTEXT, undefined, NAMES.sqlite) },
-    ...[...PI_FORKS.keys()].map((fork) => ({
+    ...PI_FORKS.map((fork) => ({
       text: `${atSize(fork, LARGEST)}, of SQLite`,
       goal: 10,
       ratio: ratio(FORK, atSize(fork, LARGEST), NAMES.sqlite),

@@ -36,8 +36,7 @@ export async function measureAppends(bench: Bench): Promise<Findings> {
       ...(pgbench === undefined ? [] : [pgbench]),
       ...peers.map((peer) => peerContender(bench, width, peer)),
     ];
-    const rounds = bench.options.isQuick ? { rounds: 2 } : { rounds: 3, warmUps: 1 };
-    const samples = await interleave(contenders, rounds);
+    const samples = await interleave(contenders, { rounds: bench.options.isQuick ? 2 : 3 });
     await appendToNewSessions(bench, width, log);
     lines.push(lineOf({ section: APPEND, work: connections(width), unit: "per second" }, samples));
     appendCosts.push(log.costOf(width));
@@ -106,7 +105,7 @@ function ourselves(bench: Bench, width: number, log: AppendLog): Contender {
 async function appendToNewSessions(bench: Bench, width: number, log: AppendLog): Promise<void> {
   const { isQuick } = bench.options;
   for (let round = 0; round < (isQuick ? 1 : 3); round++) {
-    const input = { width, messages: 0, forMs: isQuick ? 300 : 1_000 };
+    const input = { width, messages: 0, forMs: isQuick ? 300 : 750 };
     log.oursInNewSessions(await bench.worker("postgres").call("append", input));
   }
 }

@@ -85,7 +85,7 @@ export class Bench implements AsyncDisposable {
 
   async #seed(entries: number): Promise<string> {
     const group = `entries-${entries}`;
-    for (const store of SESSION_STORES) await this.worker(store).call("seed", { group, entries });
+    await Promise.all(SESSION_STORES.map((store) => this.worker(store).call("seed", { group, entries })));
     await this.settle();
     return group;
   }

@@ -11,6 +11,8 @@ export interface TaskInGroup {
   readonly group: string;
   /** It leaves everything as it was, so a sample is many of them where one is short. */
   readonly isRead: boolean;
+  /** It takes seconds, of which a cold start would be a small part: no time is spent on warming up. */
+  readonly isLong?: boolean;
 }
 
 /** Lets these stores do the same task in interleaved rounds. The samples are milliseconds. */
@@ -36,9 +38,10 @@ export async function warmContenders(
 export async function warmContender(
   name: string,
   worker: Worker,
-  { task, group, isRead }: TaskInGroup,
+  { task, group, isRead, isLong = false }: TaskInGroup,
 ): Promise<Contender> {
   const time = (times: number) => worker.call("time", { task, group, times });
+  if (isLong) return { name, sample: () => time(1) };
   const first = await time(1);
   const times = isRead ? await timesPerSample(time, first) : 1;
   return { name, sample: () => time(times) };

@@ -12,14 +12,13 @@ export async function openEmmettStore(connectionString: string): Promise<AppendS
   const store = getPostgreSQLEventStore(connectionString, { connectionOptions: { pooled: true, pool } });
   await store.schema.migrate();
   return {
-    async openLanes(width, messages) {
-      const lanes: Lane[] = [];
-      for (let lane = 0; lane < width; lane++) {
+    openLanes(width, messages) {
+      const openLane = async (): Promise<Lane> => {
         const stream = `conversation-${crypto.randomUUID()}`;
         await store.appendToStream(stream, Array(messages).fill(EVENT));
-        lanes.push(() => store.appendToStream(stream, [EVENT]));
-      }
-      return lanes;
+        return () => store.appendToStream(stream, [EVENT]);
+      };
+      return Promise.all(Array.from({ length: width }, openLane));
     },
     async close() {
       await store.close();

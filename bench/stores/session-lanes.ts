@@ -9,12 +9,11 @@ export function sessionLanes(store: SessionStore): AppendStore {
   return {
     async openLanes(width, messages) {
       const { repo } = await store.group("appends");
-      const lanes: Lane[] = [];
-      for (let lane = 0; lane < width; lane++) {
+      const openLane = async (): Promise<Lane> => {
         const { branch } = await startConversation(repo, { id: newSessionId(), messages });
-        lanes.push(() => branch.appendMessage(MESSAGE, BACKGROUND_CONTEXT));
-      }
-      return lanes;
+        return () => branch.appendMessage(MESSAGE, BACKGROUND_CONTEXT);
+      };
+      return Promise.all(Array.from({ length: width }, openLane));
     },
     isRefusal: (error) => store.isRefusal?.(error) === true,
     repeats: () => store.repeats?.() ?? 0,

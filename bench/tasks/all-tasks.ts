@@ -1,6 +1,5 @@
 import { BRANCH_TASKS } from "./branch-tasks.ts";
 import { PI_CATALOG_READS, PI_CATALOG_WRITES } from "./pi-catalog.ts";
-import { PI_FORKS } from "./pi-forks.ts";
 import { PI_READS } from "./pi-reads.ts";
 import { PI_WRITES } from "./pi-writes.ts";
 import type { TaskOpener } from "./task.ts";
@@ -12,5 +11,4 @@ export const ALL_TASKS: ReadonlyMap<string, TaskOpener> = new Map([
   ...PI_WRITES,
   ...PI_CATALOG_READS,
   ...PI_CATALOG_WRITES,
-  ...PI_FORKS,
 ]);

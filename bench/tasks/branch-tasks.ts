@@ -4,7 +4,6 @@ import type { Fixture, Task, TaskOpener } from "./task.ts";
 
 export const FIRST_PAGE = "oldest 50 entries of the branch";
 export const CONTEXT_TASK = "context since the last compaction";
-export const DELETE = "delete a closed session";
 export const MESSAGES_AFTER_COMPACTION = 200;
 const PAGE = 50;
 
@@ -12,7 +11,6 @@ const PAGE = 50;
 export const BRANCH_TASKS: ReadonlyMap<string, TaskOpener> = new Map([
   [FIRST_PAGE, openFirstPage],
   [CONTEXT_TASK, openContext],
-  [DELETE, openDelete],
 ]);
 
 async function openFirstPage({ seeded }: Fixture): Promise<Task> {
@@ -34,23 +32,5 @@ async function openContext({ seeded }: Fixture): Promise<Task> {
       return (await buildSessionContext(path.toReversed() as never, undefined, CONTEXT)).length;
     },
     expected: MESSAGES_AFTER_COMPACTION + 1,
-  };
-}
-
-/** Deletes a fork, which is as large as the session that it was made of. */
-async function openDelete({ group, seeded }: Fixture): Promise<Task> {
-  const { session } = seeded();
-  let victim = session.metadata;
-  return {
-    async before() {
-      const fork = await group.repo.fork(session.metadata, { scope: "branch", branch: "main" }, CONTEXT);
-      await fork.close(CONTEXT);
-      victim = fork.metadata;
-    },
-    async run() {
-      await group.repo.delete(victim, CONTEXT);
-      return 1;
-    },
-    expected: 1,
   };
 }

@@ -37,13 +37,16 @@ export class TrackingRepo implements SessionRepo {
     return this.#repo.delete(metadata, context);
   }
 
+  /** Closes everything that was opened. */
+  async closeOpened(): Promise<SessionMetadata[]> {
+    const opened = new Map(this.opened.splice(0).map((session) => [session.metadata.id, session]));
+    for (const session of opened.values()) await session.close(BACKGROUND_CONTEXT);
+    return [...opened.values()].map(({ metadata }) => metadata);
+  }
+
   /** Closes and deletes everything that was opened. */
   async removeOpened(): Promise<void> {
-    const opened = new Map(this.opened.splice(0).map((session) => [session.metadata.id, session]));
-    for (const session of opened.values()) {
-      await session.close(BACKGROUND_CONTEXT);
-      await this.#repo.delete(session.metadata, BACKGROUND_CONTEXT);
-    }
+    for (const metadata of await this.closeOpened()) await this.#repo.delete(metadata, BACKGROUND_CONTEXT);
   }
 
   #track(session: Session): Session {

@@ -2,8 +2,9 @@ import { serverCpuMs } from "../measuring/cpu.ts";
 import type { AppendStore, Lane } from "../stores/append-store.ts";
 import type { AppendInput, AppendSample } from "./operations.ts";
 
-/** Opens connections, plans statements, and gets the code compiled. */
-const WARM_UPS = 20;
+/** Opens connections and plans statements, on each of them; and gets the code compiled. */
+const WARM_UPS_OF_ALL = 20;
+const WARM_UPS_OF_EACH = 3;
 
 /** Appends for a while, in so many new conversations at once. */
 export async function appendFor(
@@ -13,7 +14,8 @@ export async function appendFor(
 ): Promise<AppendSample> {
   const lanes = await store.openLanes(width, messages);
   const attempt = refusable(store);
-  await Promise.all(lanes.map((append) => repeat(() => attempt(append), WARM_UPS)));
+  const warmUps = Math.max(WARM_UPS_OF_EACH, Math.ceil(WARM_UPS_OF_ALL / width));
+  await Promise.all(lanes.map((append) => repeat(() => attempt(append), warmUps)));
   const repeatsBefore = store.repeats?.() ?? 0;
   const serverBefore = await serverCpu(postmasterPid);
   const clientBefore = process.cpuUsage();

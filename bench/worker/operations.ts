@@ -1,3 +1,5 @@
+import type { ForkTimes } from "../tasks/pi-forks.ts";
+
 /** What a worker can be asked for. Input and output travel between processes. */
 export interface Operations {
   /** Appends for a while on so many connections at once. */
@@ -12,6 +14,8 @@ export interface Operations {
   close(input: { group: string }): Promise<void>;
   /** Does a task so many times in a row, and resolves to the milliseconds of one time. */
   time(input: TimeInput): Promise<number>;
+  /** Forks the seeded session as one of pi's scenarios does, and deletes the fork. */
+  forkAndDelete(input: { group: string; scenario: string }): Promise<ForkTimes>;
   /** What opening a session and reading its last entries costs in memory. */
   footprint(input: FootprintInput): Promise<Footprint>;
   /** What is sent for the first two appends to a session of so many messages. */

@@ -1,6 +1,7 @@
 import { BACKGROUND_CONTEXT } from "@earendil-works/pi-agent-core/harness/context";
 import type { SessionStore } from "../stores/session-store.ts";
 import { ALL_TASKS } from "../tasks/all-tasks.ts";
+import { forkAndDelete } from "../tasks/pi-forks.ts";
 import { compact, type SeededSession, seedSession } from "../tasks/seeded-session.ts";
 import type { Task } from "../tasks/task.ts";
 import { measureFootprint } from "./footprint.ts";
@@ -44,6 +45,8 @@ export function sessionOperations(store: SessionStore): Partial<Operations> {
       tasks.set(key, opening);
       return timeTask(await opening, times);
     },
+    forkAndDelete: async ({ group, scenario }) =>
+      forkAndDelete(await store.group(group), seededIn(group), scenario),
     footprint: (input) => measureFootprint(store, input),
   };
 }
