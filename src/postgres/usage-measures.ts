@@ -31,6 +31,10 @@ export type Sum = (typeof SUMS)[number];
  * @param priced a list of (tenant, provider, model); it is looked at only if there are facts that cost nothing
  */
 export function sumOfFacts(sum: Sum, priced: Expression<unknown>): RawBuilder<unknown> {
+  return sql`coalesce(${sumOf(sum, priced)}, 0) as ${sql.id(sum)}`;
+}
+
+function sumOf(sum: Sum, priced: Expression<unknown>): RawBuilder<unknown> {
   switch (sum) {
     case "calls":
       return sql`sum(f.rows) filter (where not f.adjustment)`;
@@ -86,8 +90,7 @@ export function sumColumns(alias: string, compare: boolean): RawBuilder<unknown>
   const prefixes: Prefix[] = compare ? ["", "previous_"] : [""];
   return prefixes.flatMap((prefix) => [
     ...SUMS.map(
-      (sum) =>
-        sql`trim_scale(coalesce(${sql.ref(`${alias}.${prefix}${sum}`)}, 0))::text as ${sql.id(`${prefix}${sum}`)}`,
+      (sum) => sql`trim_scale(${sql.ref(`${alias}.${prefix}${sum}`)})::text as ${sql.id(`${prefix}${sum}`)}`,
     ),
     sql`trim_scale(${costPerCall(alias, prefix)})::text as ${sql.id(`${prefix}cost_per_call`)}`,
   ]);

@@ -2,7 +2,7 @@ import { type Kysely, type RawBuilder, sql } from "kysely";
 import type { DB } from "./schema.generated.ts";
 import type { Tables } from "./transaction.ts";
 import { type DetailColumn, type FactsQuery, LEDGER_COLUMNS, usageFacts } from "./usage-facts.ts";
-import { measureOf, SUMS, type SumRow, sumColumns, sumOfFacts } from "./usage-measures.ts";
+import { measureOf, SUMS, type Sum, type SumRow, sumColumns, sumOfFacts } from "./usage-measures.ts";
 import { bucketOf, labelOf, movedBucketOf, type Period, periodRow } from "./usage-period.ts";
 import { pricedModels } from "./usage-pricing.ts";
 import {
@@ -97,7 +97,7 @@ function groups(tables: Pick<Tables, "db" | "schema">, question: Question): RawB
   const positions = sql.join(["bucket", ...columns].map((_, index) => sql.lit(index + 2)));
   const all = period.compare ? { ...query, from: bound("previous_at"), bucket: undefined } : query;
   const priced = pricedModels(tables, all);
-  const sums = SUMS.map((sum) => sql`${sumOfFacts(sum, priced)} as ${sql.id(sum)}`);
+  const sums = SUMS.map((sum) => sumOfFacts(sum, priced));
   const current = sql`
     select false as is_previous, ${bucketOf(sql`f.at`, period)} as bucket, ${list(columns)} ${sql.join(sums)}
     from ${usageFacts(tables, query).as("f")}
@@ -154,11 +154,15 @@ function total({ compare }: Period): RawBuilder<unknown> {
 }
 
 function sumsOfGroups(compare: boolean): RawBuilder<unknown>[] {
-  if (!compare) return SUMS.map((sum) => sql`sum(${sql.ref(`g.${sum}`)}) as ${sql.id(sum)}`);
+  if (!compare) return SUMS.map((sum) => sumOfGroups(sum, sql``, sum));
   return SUMS.flatMap((sum) => [
-    sql`sum(${sql.ref(`g.${sum}`)}) filter (where not g.is_previous) as ${sql.id(sum)}`,
-    sql`sum(${sql.ref(`g.${sum}`)}) filter (where g.is_previous) as ${sql.id(`previous_${sum}`)}`,
+    sumOfGroups(sum, sql`filter (where not g.is_previous)`, sum),
+    sumOfGroups(sum, sql`filter (where g.is_previous)`, `previous_${sum}`),
   ]);
+}
+
+function sumOfGroups(sum: Sum, filter: RawBuilder<unknown>, name: string): RawBuilder<unknown> {
+  return sql`coalesce(sum(${sql.ref(`g.${sum}`)}) ${filter}, 0) as ${sql.id(name)}`;
 }
 
 /** Sums from the beginning on, for each group by itself. */
@@ -176,7 +180,7 @@ function running(names: readonly string[], { compare }: Period): RawBuilder<unkn
 function order({ keys, period, orderBy }: Question): RawBuilder<unknown>[] {
   const time = sql`c.bucket`;
   const remainder = sql`c.is_remainder`;
-  const cost = sql`c.cost_total desc nulls last`;
+  const cost = sql`c.cost_total desc`;
   const names = keys.map((_, index) => sql.ref(`c.key_${index}`));
   const rest = [cost, ...names.map((name) => sql`${name} nulls last`)];
   if (orderBy === undefined) return [time, remainder, ...rest];
