@@ -42,22 +42,32 @@ const ABBREVIATIONS: Readonly<Record<string, string>> = {
   WET: "Europe/Lisbon",
 };
 
+/** The names of three letters in the database. JavaScript knows more, and of some something else than PostgreSQL. */
+const SHORT_NAMES: ReadonlySet<string> = new Set([
+  ...Object.keys(ABBREVIATIONS),
+  ...["EST", "GMT", "HST", "MST", "PRC", "ROC", "ROK", "UCT", "UTC"],
+]);
+
 /**
  * The name by which PostgreSQL knows the time zone.
  *
  * @throws InvalidOptionError
  */
 export function serverTimeZone(timeZone: string): string {
+  if (!isTimeZone(timeZone)) throw unknownTimeZone(timeZone);
+  return ABBREVIATIONS[timeZone.toUpperCase()] ?? timeZone;
+}
+
+function isTimeZone(timeZone: unknown): boolean {
   // JavaScript takes offsets too, which PostgreSQL reads with the opposite sign.
-  if (typeof timeZone === "string" && /^[A-Za-z]/.test(timeZone)) {
-    try {
-      new Intl.DateTimeFormat("en", { timeZone });
-      return ABBREVIATIONS[timeZone.toUpperCase()] ?? timeZone;
-    } catch {
-      // Said below.
-    }
+  if (typeof timeZone !== "string" || !/^[A-Za-z]/.test(timeZone)) return false;
+  if (/^[A-Za-z]{3}$/.test(timeZone) && !SHORT_NAMES.has(timeZone.toUpperCase())) return false;
+  try {
+    new Intl.DateTimeFormat("en", { timeZone });
+    return true;
+  } catch {
+    return false;
   }
-  throw unknownTimeZone(timeZone);
 }
 
 export function unknownTimeZone(timeZone: unknown): InvalidOptionError {
