@@ -3,8 +3,8 @@ import { BACKGROUND_CONTEXT, type Context } from "../contract/context.ts";
 import { InvalidOptionError } from "../contract/errors.ts";
 import { TenantNotFoundError } from "./errors.ts";
 import type { Tenant } from "./tenant-id.ts";
-import { assertTimeZone } from "./time-zone.ts";
 import { read, readCommitted, type Tables, write } from "./transaction.ts";
+import { serverTimeZone } from "./usage-period.ts";
 
 /** A period that a budget is for: a calendar day, a week from Monday, or a calendar month. */
 export type BudgetPeriod = "day" | "week" | "month";
@@ -108,7 +108,7 @@ export async function setBudget(
   const { period, timeZone = "UTC", isHard = false } = budget;
   const amount = amountOf(budget.amount);
   assertPeriod(period);
-  assertTimeZone(timeZone);
+  const zone = serverTimeZone(timeZone);
   if (typeof isHard !== "boolean") throw new InvalidOptionError("isHard", isHard, "pass true or false");
   await change(
     tables,
@@ -117,7 +117,7 @@ export async function setBudget(
     (known) =>
       sql`
       insert into ${sql.id(tables.schema, "budgets")} as b (tenant_id, period, time_zone, amount, hard)
-      select t.tenant_id, ${period}, ${timeZone}, ${amount}::numeric, ${isHard} from ${known} as t
+      select t.tenant_id, ${period}, ${zone}, ${amount}::numeric, ${isHard} from ${known} as t
       where t.tenant_id = ${tenant.tenantId}
       on conflict (tenant_id, period) do update
       set time_zone = excluded.time_zone, amount = excluded.amount, hard = excluded.hard`,

@@ -1,5 +1,6 @@
 import { type Kysely, type RawBuilder, sql } from "kysely";
 import type { DB } from "./schema.generated.ts";
+import { seesLedger } from "./sees-ledger.ts";
 import type { Tables } from "./transaction.ts";
 import { type DetailColumn, type FactsQuery, LEDGER_COLUMNS, usageFacts } from "./usage-facts.ts";
 import { measureOf, SUMS, type Sum, type SumRow, sumColumns, sumOfFacts } from "./usage-measures.ts";
@@ -61,7 +62,7 @@ export function reportStatement(
   ];
   const totals = sql`
     select 0 as place, false as is_remainder, null as label, ${list(names.map(() => sql`null`))}
-      ${sql.join(sums)}, p.from_at, p.to_at, p.previous_at, ${seesAll(schema, question)} as sees_all
+      ${sql.join(sums)}, p.from_at, p.to_at, p.previous_at, ${question.tenant === undefined ? seesLedger(schema) : sql`true`} as sees_all
     from period as p, (${total(period)}) as c`;
   if (names.length === 0 && period.unit === undefined) return sql`with ${sql.join(steps)} ${totals}`;
   if (question.top !== undefined) steps.push(sql`ranked as (${ranked(names)})`);
@@ -222,18 +223,6 @@ function detailOf(key: string): DetailColumn[] {
     default:
       return [LEDGER_COLUMNS[key as Exclude<UsageColumnKey, "provider" | "model">]];
   }
-}
-
-/** Whether row-level security shows the role the ledger of all tenants. It would hide rows without a word. */
-function seesAll(schema: string, { tenant }: Question): RawBuilder<boolean> {
-  if (tenant !== undefined) return sql`true`;
-  return sql`(
-    select r.rolsuper or r.rolbypassrls or exists (
-      select from pg_policy as o, unnest(o.polroles) as s(role)
-      where o.polrelid = l.oid and o.polpermissive and o.polcmd in ('r', '*')
-        and pg_get_expr(o.polqual, o.polrelid) = 'true' and (s.role = 0 or pg_has_role(s.role, 'usage')))
-    from pg_class as l join pg_namespace as n on n.oid = l.relnamespace, pg_roles as r
-    where n.nspname = ${schema} and l.relname = 'usage_ledger' and r.rolname = current_user)`;
 }
 
 /** Columns with a comma behind each, before others. */
