@@ -10,6 +10,8 @@ export type Generated<T> =
     ? ColumnType<S, I | undefined, U>
     : ColumnType<T, T | undefined, T>;
 
+export type Timestamp = ColumnType<Date, Date | string, Date | string>;
+
 export interface Archives {
   bytes: number;
   format: number;
@@ -128,6 +130,52 @@ export interface TenantStorage {
   tenant_id: string;
 }
 
+export interface UsageDays {
+  adjustment: boolean | null;
+  cache_read: string | null;
+  cache_write: string | null;
+  cache_write_1h: string | null;
+  cost_cache_read: string | null;
+  cost_cache_write: string | null;
+  cost_input: string | null;
+  cost_output: string | null;
+  cost_total: string | null;
+  day: Timestamp | null;
+  input: string | null;
+  model: string | null;
+  output: string | null;
+  provider: string | null;
+  reasoning: string | null;
+  rows: string | null;
+  tenant: string | null;
+  tenant_id: string | null;
+  total_tokens: string | null;
+  zero_cost_rows: string | null;
+}
+
+export interface UsageHours {
+  adjustment: boolean | null;
+  cache_read: string | null;
+  cache_write: string | null;
+  cache_write_1h: string | null;
+  cost_cache_read: string | null;
+  cost_cache_write: string | null;
+  cost_input: string | null;
+  cost_output: string | null;
+  cost_total: string | null;
+  hour: Timestamp | null;
+  input: string | null;
+  model: string | null;
+  output: string | null;
+  provider: string | null;
+  reasoning: string | null;
+  rows: string | null;
+  tenant: string | null;
+  tenant_id: string | null;
+  total_tokens: string | null;
+  zero_cost_rows: string | null;
+}
+
 export interface UsageLedger {
   adjustment: boolean;
   cache_read: number;
@@ -159,6 +207,51 @@ export interface UsageLedger {
   total_tokens: number;
   usage: string;
   usage_id: string;
+}
+
+export interface UsageRows {
+  adjustment: boolean | null;
+  cache_read: number | null;
+  cache_write: number | null;
+  cache_write_1h: number | null;
+  cost_cache_read: string | null;
+  cost_cache_write: string | null;
+  cost_input: string | null;
+  cost_output: string | null;
+  cost_total: string | null;
+  cwd: string | null;
+  dimensions: string | null;
+  entry_id: string | null;
+  entry_type: string | null;
+  input: number | null;
+  model: string | null;
+  output: number | null;
+  provider: string | null;
+  reasoning: number | null;
+  recorded_at: Timestamp | null;
+  role: string | null;
+  root_session_id: string | null;
+  seq: number | null;
+  session_id: string | null;
+  spent_at: Timestamp | null;
+  tenant: string | null;
+  tenant_id: string | null;
+  total_tokens: number | null;
+  usage_id: string | null;
+}
+
+export interface UsageSessions {
+  calls: number | null;
+  cost_adjustments: string | null;
+  cost_total: string | null;
+  cwd: string | null;
+  first_spent_at: Timestamp | null;
+  last_spent_at: Timestamp | null;
+  root_session_id: string | null;
+  session_id: string | null;
+  tenant: string | null;
+  tenant_id: string | null;
+  total_tokens: string | null;
 }
 
 export interface UsageSums {
@@ -200,7 +293,11 @@ export interface DB {
   sessions: Sessions;
   tenant_storage: TenantStorage;
   tenants: Tenants;
+  usage_days: UsageDays;
+  usage_hours: UsageHours;
   usage_ledger: UsageLedger;
+  usage_rows: UsageRows;
+  usage_sessions: UsageSessions;
   usage_sums: UsageSums;
   usage_tenants: UsageTenants;
 }

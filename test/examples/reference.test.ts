@@ -9,7 +9,7 @@ import { codesIn, PAGES, ROOT, rowsOf } from "./pages.ts";
 const source = (path: string) => readFile(join(ROOT, path), "utf8");
 const all = (text: string, pattern: RegExp) => [...text.matchAll(pattern)].map(([, found]) => found ?? "");
 
-test("docs/schema.md describes every table with every column, and no other", async () => {
+test("docs/schema.md describes every table and docs/analytics.md every view with every column, and no other", async () => {
   const types = await source("src/postgres/schema.generated.ts");
   const columnsOf = new Map(
     [...types.matchAll(/^export interface (\w+) \{\n(.*?)^\}/gms)].map(([, name, body = ""]) => [
@@ -21,7 +21,7 @@ test("docs/schema.md describes every table with every column, and no other", asy
   const defined = tables.map(([, table, name]) => [table, columnsOf.get(name)?.toSorted()]);
   expect(defined.length).toBeGreaterThan(5);
 
-  const rows = await rowsOf("docs/schema.md");
+  const rows = [...(await rowsOf("docs/schema.md")), ...(await rowsOf("docs/analytics.md"))];
   const described = defined.map(([table]) => {
     const columns = rows
       .filter(({ heading }) => heading === `\`${table}\``)
@@ -30,7 +30,7 @@ test("docs/schema.md describes every table with every column, and no other", asy
   });
   expect(described).toEqual(defined);
   const overview = rows
-    .filter(({ heading }) => heading === "Tables")
+    .filter(({ heading }) => heading === "Tables" || heading === "Views")
     .flatMap(({ cells }) => codesIn(cells[0] ?? ""));
   expect(overview.toSorted()).toEqual(defined.map(([table]) => table));
 });
