@@ -11,14 +11,14 @@ import { goalsOf } from "./report/goals.ts";
 import { describeMachine } from "./report/machine.ts";
 import { markdownOf } from "./report/markdown.ts";
 import type { Results } from "./report/results.ts";
-import { SCENARIO_NAMES, SCENARIOS } from "./scenarios/all-scenarios.ts";
+import { SCENARIO_NAMES, SCENARIOS, USUAL_SCENARIOS } from "./scenarios/all-scenarios.ts";
 import { Bench } from "./scenarios/bench.ts";
 import type { Findings } from "./scenarios/scenario.ts";
 import { startBenchServer } from "./server/bench-server.ts";
 
 const RESULTS = fileURLToPath(new URL("results/", import.meta.url));
 
-const options = readOptions(process.argv.slice(2), SCENARIO_NAMES);
+const options = readOptions(process.argv.slice(2), { known: SCENARIO_NAMES, usual: USUAL_SCENARIOS });
 const startedAt = new Date();
 await mkdir(RESULTS, { recursive: true });
 const directory = await createRunDirectory();

@@ -11,15 +11,18 @@ export interface Options {
 
 const USAGE = `Usage: npm --prefix bench start -- [--quick] [--profile] [--only=append,read,…]`;
 
-export function readOptions(args: readonly string[], scenarios: readonly ScenarioName[]): Options {
+export function readOptions(
+  args: readonly string[],
+  { known, usual }: { known: readonly ScenarioName[]; usual: readonly ScenarioName[] },
+): Options {
   const { values } = parseArgs({
     args: [...args],
     options: { quick: { type: "boolean" }, profile: { type: "boolean" }, only: { type: "string" } },
   });
-  const only = values.only?.split(",") ?? scenarios;
-  const unknown = only.find((name) => !scenarios.includes(name as ScenarioName));
+  const only = values.only?.split(",") ?? usual;
+  const unknown = only.find((name) => !known.includes(name as ScenarioName));
   if (unknown !== undefined) {
-    throw new Error(`There is no scenario "${unknown}": there are ${scenarios.join(", ")}.\n${USAGE}`);
+    throw new Error(`There is no scenario "${unknown}": there are ${known.join(", ")}.\n${USAGE}`);
   }
   return {
     isQuick: values.quick === true,

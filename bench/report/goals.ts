@@ -4,6 +4,7 @@ import { CONTEXT } from "../scenarios/context.ts";
 import { FORK } from "../scenarios/fork.ts";
 import { PGBENCH } from "../scenarios/pgbench-contender.ts";
 import { atSize, READ, READS } from "../scenarios/read.ts";
+import { BY_HAND, USAGE } from "../scenarios/usage.ts";
 import { PI_FORKS } from "../tasks/pi-forks.ts";
 import type { Line } from "./line.ts";
 
@@ -44,6 +45,13 @@ export function goalsOf(lines: readonly Line[]): Goal[] {
       goal: 1,
       ratio: ratio(READ, atSize(read, LARGEST), NAMES.sqlite),
     })),
+    ...lines
+      .filter(({ section }) => section === USAGE)
+      .map(({ work }) => ({
+        text: `${work}, of SQL by hand`,
+        goal: work.startsWith("all") ? 50 : 0.67,
+        ratio: ratio(USAGE, work, BY_HAND),
+      })),
     { text: "context, of SQLite", goal: 1, ratio: ratio(CONTEXT, undefined, NAMES.sqlite) },
     ...PI_FORKS.map((fork) => ({
       text: `${atSize(fork, LARGEST)}, of SQLite`,

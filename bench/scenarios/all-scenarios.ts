@@ -5,6 +5,7 @@ import { measureForks } from "./fork.ts";
 import { measureMemory } from "./memory.ts";
 import { measureReads } from "./read.ts";
 import type { Scenario } from "./scenario.ts";
+import { measureUsage } from "./usage.ts";
 import { measureWrites } from "./write.ts";
 
 /** In the order in which they run: what leaves much behind comes late. */
@@ -16,8 +17,14 @@ export const SCENARIOS = {
   fork: measureForks,
   context: measureContext,
   memory: measureMemory,
+  usage: measureUsage,
 } as const satisfies Record<string, Scenario>;
 
 export type ScenarioName = keyof typeof SCENARIOS;
 
+/** Only when it is asked for: ten million rows take their time. */
+const ON_DEMAND: ReadonlySet<ScenarioName> = new Set(["usage"]);
+
 export const SCENARIO_NAMES = Object.keys(SCENARIOS) as ScenarioName[];
+
+export const USUAL_SCENARIOS = SCENARIO_NAMES.filter((name) => !ON_DEMAND.has(name));

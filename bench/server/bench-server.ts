@@ -19,6 +19,9 @@ export interface BenchServer extends AsyncDisposable {
   readonly postmasterPid: number;
   /** Of a role that row-level security binds, for this package. */
   readonly applicationUrl: string;
+  /** Of the role that owns the tables, and of one that reads the ledger of all tenants. */
+  readonly ownerUrl: string;
+  readonly analystUrl: string;
   /** Databases of their own for the others, each with a role that owns it. */
   readonly langGraphUrl: string;
   readonly emmettUrl: string;
@@ -36,13 +39,16 @@ export async function startBenchServer(directory: string): Promise<BenchServer> 
   try {
     await admin.connect();
     const applicationUrl = await createRole(admin, connectionString, "bench_application");
-    await migrate(connectionString, ["bench_application"]);
+    const analystUrl = await createRole(admin, connectionString, "bench_analyst");
+    await migrate(connectionString);
     const { settings, version } = await readSettings(admin);
     return {
       version,
       settings,
       postmasterPid: await readPostmasterPid(admin),
       applicationUrl,
+      ownerUrl: connectionString,
+      analystUrl,
       langGraphUrl: await createDatabase(admin, connectionString, "bench_langgraph"),
       emmettUrl: await createDatabase(admin, connectionString, "bench_emmett"),
       query: async <TRow extends pg.QueryResultRow>(sql: string, parameters: unknown[] = []) =>
@@ -58,10 +64,10 @@ export async function startBenchServer(directory: string): Promise<BenchServer> 
   }
 }
 
-async function migrate(connectionString: string, applicationRoles: string[]): Promise<void> {
+async function migrate(connectionString: string): Promise<void> {
   const database = await openDatabase({ connectionString });
   try {
-    await database.migrate({ applicationRoles });
+    await database.migrate({ applicationRoles: ["bench_application"], analystRoles: ["bench_analyst"] });
   } finally {
     await database.close();
   }
