@@ -12,7 +12,8 @@ import {
   type UsageReportOptions,
   unitOf,
 } from "./usage-report-options.ts";
-import { type Question, type ReportRow, reportStatement } from "./usage-statement.ts";
+import type { Question, ReportRow } from "./usage-statement.ts";
+import { reportQuery } from "./usage-template.ts";
 
 /** Sums of the ledger. Every row adds to them, adjustments too, which are told apart as well. */
 export interface UsageSums {
@@ -163,9 +164,8 @@ function readReport(tables: Tables, question: Question, context: Context): Promi
   return read(
     tenant === undefined ? tables : { ...tables, tenant },
     context,
-    () => reportStatement(tables, question),
-    // Of one tenant by an index; of all tenants as the planner sees fit, by whole tables too.
-    { plans: tenant === undefined ? "custom" : "sorted" },
+    () => reportQuery(tables, question),
+    { plans: "sorted" },
   );
 }
 

@@ -68,7 +68,7 @@ export function rolledFacts(
     with recursive ${query.tenantId === undefined ? allTenants(schema) : oneTenant(schema, query.tenantId)},
     months as materialized (
       select s.*, ${isMostlyWithin(MONTH, query)} as mostly_fits
-      from (${sums(MONTH, EVER)}) as s
+      from (${sums(MONTH, reported(query))}) as s
     ),
     days as materialized (${sums(DAY, cut("months", MONTH, sql`case when s.mostly_fits then -1 else 1 end`))}),
     hours as materialized (${sums(HOUR, cut("days", DAY, sign))})
@@ -95,8 +95,12 @@ export function rolledFacts(
     ${rows(sql`(select tenant_id, 1 as sign from summed where position = 0)`, isWithin("u.spent_at", query))}`;
 }
 
-const EVER = sql`(
-  select tenant_id, 0 as start, ${sql.lit(Number.MAX_SAFE_INTEGER)} as until, 1 as sign from summed where position > 0)`;
+/** Where the months of the report can start. */
+function reported({ from, to }: FactsQuery): RawBuilder<unknown> {
+  const start = from === undefined ? sql`0` : sql`${from} - ${sql.lit(31 * DAY.ms)}`;
+  const until = to === undefined ? sql.lit(Number.MAX_SAFE_INTEGER) : to;
+  return sql`(select tenant_id, ${start} as start, ${until} as until, 1 as sign from summed where position > 0)`;
+}
 
 /** How far the ledger of the tenant is summed. */
 function oneTenant(schema: string, tenantId: string): RawBuilder<unknown> {
