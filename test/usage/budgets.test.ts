@@ -97,6 +97,20 @@ test("a budget says what is spent of it, to the last committed row, whether it i
   expect(await budget.get(slug, "day", context)).toBeUndefined();
 });
 
+test("a period that begins within an hour counts each of its rows once, and none of before", async () => {
+  const { slug, session } = await newTenant();
+  const { budget } = at.database.usage;
+  await budget.set(slug, { period: "month", amount: 100, timeZone: "Asia/Kolkata" }, context);
+  const { from = 0 } = (await budget.get(slug, "month", context)) ?? {};
+  expect(from % 3_600_000).toBe(1_800_000);
+  await commit(session, spent(1, { timestamp: from }), spent(2, { timestamp: from + 1_800_000 }));
+  await commit(session, spent(4, { timestamp: from - 1 }), spent(8, { timestamp: from - 1_800_000 }));
+  expect(await budget.get(slug, "month", context)).toMatchObject({ spent: "3" });
+  // Nothing is summed as long as something else on the server is older.
+  for (let rows = 0; rows === 0; ) rows = await at.database.usage.rollUp({ tenant: slug }, context);
+  expect(await budget.get(slug, "month", context)).toMatchObject({ spent: "3" });
+});
+
 test("without a hard budget no commit ever fails for it", async () => {
   const { slug, session } = await newTenant();
   await at.database.usage.budget.set(slug, { period: "day", amount: 1 }, context);
