@@ -50,7 +50,9 @@ test("docs/commits.md tells the round trips that the tests count", async () => {
 });
 
 test("docs/programs.md lists every error with its class", async () => {
-  const sources = await Promise.all(["src/contract/errors.ts", "src/postgres/errors.ts"].map(source));
+  const sources = await Promise.all(
+    ["src/contract/errors.ts", "src/postgres/errors.ts", "src/usage/errors.ts"].map(source),
+  );
   const classes = sources.flatMap((text) =>
     [...text.matchAll(/^export class (\w+) .*?readonly code = "(\w+)"/gms)].map(([, name, code]) => [
       code,
