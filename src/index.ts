@@ -123,5 +123,6 @@ export type {
 export type { Finding, VerifyCheck, VerifyOptions, VerifyReport } from "./postgres/verify.ts";
 export { buildSessionContext, type SessionContextOptions } from "./session/model-context.ts";
 export { StorageBackedSession, type StorageBackedSessionOptions } from "./session/session.ts";
+export { type UsageChartOptions, usageChart } from "./usage/chart.ts";
 export { ParquetPrecisionError } from "./usage/errors.ts";
 export { usageParquet } from "./usage/parquet.ts";

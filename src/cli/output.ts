@@ -1,6 +1,9 @@
 import { styleText } from "node:util";
 import Table from "cli-table3";
+import { visible } from "../contract/visible.ts";
 import { fitted, GAP, type Shrinking } from "./fit.ts";
+
+export { visible };
 
 export interface Column<TRow> {
   head: string;
@@ -92,15 +95,6 @@ export function oneLine(text: string, maxLength = 60): string {
   const line = visible(text.replaceAll(/\s+/g, " ")).trim();
   const characters = Array.from(line);
   return characters.length <= maxLength ? line : `${characters.slice(0, maxLength - 1).join("")}…`;
-}
-
-/** Stored text with its line breaks, and without anything that a terminal would obey. */
-export function visible(text: string): string {
-  return text
-    .toWellFormed()
-    .replaceAll(/[\p{Cc}\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/gu, (character) =>
-      character === "\n" || character === "\t" ? character : "\ufffd",
-    );
 }
 
 export function formatCount(count: number): string {
