@@ -125,4 +125,5 @@ export { buildSessionContext, type SessionContextOptions } from "./session/model
 export { StorageBackedSession, type StorageBackedSessionOptions } from "./session/session.ts";
 export { type UsageChartOptions, usageChart } from "./usage/chart.ts";
 export { ParquetPrecisionError } from "./usage/errors.ts";
+export { usageHtml } from "./usage/html/usage-html.ts";
 export { usageParquet } from "./usage/parquet.ts";
