@@ -106,7 +106,6 @@ export type {
 } from "./postgres/tenants.ts";
 export { type Timeouts, withTimeouts } from "./postgres/timeouts.ts";
 export type { Budgets, Usage as UsageReports, UsageScope } from "./postgres/usage.ts";
-export type { ModelUsage } from "./postgres/usage-by-model.ts";
 export type { UsageChange, UsageChangesOptions } from "./postgres/usage-changes.ts";
 export type { ExactCost, UsageGroup, UsageReport, UsageSums } from "./postgres/usage-report.ts";
 export type {
@@ -124,6 +123,7 @@ export type { Finding, VerifyCheck, VerifyOptions, VerifyReport } from "./postgr
 export { buildSessionContext, type SessionContextOptions } from "./session/model-context.ts";
 export { StorageBackedSession, type StorageBackedSessionOptions } from "./session/session.ts";
 export { type UsageChartOptions, usageChart } from "./usage/chart.ts";
+export { usageCsv } from "./usage/csv.ts";
 export { ParquetPrecisionError } from "./usage/errors.ts";
 export { usageHtml } from "./usage/html/usage-html.ts";
 export { usageParquet } from "./usage/parquet.ts";

@@ -27,15 +27,23 @@ const REMEDIES: Readonly<Record<string, string>> = {
 
 /** What this program calls the options of the library. */
 const OPTIONS: Readonly<Record<string, string>> = {
+  by: "--by",
+  compare: "--compare",
   connectionString: "--database-url",
+  cumulative: "--cumulative",
+  from: "--from",
   metadata: "--metadata",
+  "orderBy.column": "--order",
   role: "--application-role or --analyst-role",
+  timeZone: "--tz",
+  to: "--to",
+  top: "--top",
 };
 
 /** The error as it is told at the command line. */
 export function toldError(error: PiSessionError): string {
   if (error instanceof InvalidOptionError) {
-    const option = OPTIONS[error.option];
+    const option = error.option.startsWith("where.") ? "--where" : OPTIONS[error.option];
     return option === undefined ? error.message : error.message.replace(`\`${error.option}\``, option);
   }
   return toldReason(error.code, error.message);

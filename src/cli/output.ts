@@ -104,8 +104,10 @@ export function formatCount(count: number): string {
 /** US dollars with at least four digits after the point, and as many as a small amount needs. */
 export function formatCost(cost: number | string): string {
   const dollars = Number(cost);
-  const digits = dollars !== 0 && Math.abs(dollars) < 0.001 ? 6 : 4;
-  return `$${dollars.toLocaleString("en-US", { minimumFractionDigits: digits, maximumFractionDigits: digits })}`;
+  const size = Math.abs(dollars);
+  const digits = size !== 0 && size < 0.001 ? 6 : 4;
+  const text = size.toLocaleString("en-US", { minimumFractionDigits: digits, maximumFractionDigits: digits });
+  return `${dollars < 0 ? "-" : ""}$${text}`;
 }
 
 /** Milliseconds since the epoch, in UTC, to the minute. */

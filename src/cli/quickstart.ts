@@ -5,11 +5,11 @@ import { DEFAULT_TENANT } from "../postgres/find-tenant.ts";
 import { DEFAULT_SCHEMA } from "../postgres/schema-name.ts";
 import { type ConnectionOptions, connect, databaseSource } from "./connection.ts";
 import { EXIT } from "./exit-codes.ts";
-import { importWithProgress, printReport } from "./import.ts";
+import { importWithProgress, printReport as printImportReport } from "./import.ts";
 import { context } from "./interruption.ts";
 import { printSessions } from "./list.ts";
 import { heading, print, visible } from "./output.ts";
-import { printUsage } from "./usage.ts";
+import { printReport } from "./usage-table.ts";
 
 const SAMPLES = fileURLToPath(new URL("../../examples/archives", import.meta.url));
 
@@ -40,9 +40,9 @@ async function quickstart(paths: string[], options: ConnectionOptions): Promise<
   printSessions(sessions);
   if (next !== undefined) print(`There are more: ${commandOf(options)} list --all`);
   print(`\n${heading("Usage by model")}`);
-  printUsage(await repo.usageByModel(context));
+  printReport(await database.usage.report({ tenant: options.tenant, by: ["provider", "model"] }, context));
   print(`\n${heading("Import")}`);
-  printReport(report);
+  printImportReport(report);
   print(`\n${heading("Next")}`);
   for (const line of nextSteps(sessions[0]?.metadata.id, options, connectionString))
     print(line && `  ${line}`);

@@ -22,7 +22,6 @@ import type { SessionSummary } from "./session-summary.ts";
 import { setMetadata } from "./set-metadata.ts";
 import { PgStorage } from "./storage.ts";
 import type { Tables } from "./transaction.ts";
-import { type ModelUsage, usageByModel } from "./usage-by-model.ts";
 import { type VerifyOptions, type VerifyReport, verify } from "./verify.ts";
 
 /** What a new session starts with. */
@@ -184,11 +183,6 @@ export class PgSessionRepo implements SessionRepo<PgSessionMetadata, PgSessionCr
    */
   lineage({ id }: Pick<PgSessionMetadata, "id">, context: Context): Promise<Lineage> {
     return this.#admit(() => readLineage(this.#tables, this.#key(id), context));
-  }
-
-  /** What the tenant spent over all its sessions, by model, the most expensive first. */
-  usageByModel(context: Context): Promise<ModelUsage[]> {
-    return this.#admit(() => usageByModel(this.#tables, this.#tenantId, context));
   }
 
   /**

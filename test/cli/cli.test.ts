@@ -242,19 +242,11 @@ test("usage says so where there is none", async () => {
   expect((await run("usage", "--tenant", "unused")).stdout).toBe("No usage.\n");
 });
 
-test("usage sums money exactly, by model", async () => {
-  expect(JSON.parse((await run("usage", "--json")).stdout)).toEqual([
-    {
-      provider: "acme",
-      model: "model-1",
-      calls: 10,
-      input: 10_000,
-      output: 0,
-      cacheRead: 0,
-      cacheWrite: 0,
-      totalTokens: 10_000,
-      cost: "1",
-    },
+test("usage sums money exactly, by provider and model", async () => {
+  const { by, rows } = JSON.parse((await run("usage", "--json")).stdout);
+  expect(by).toEqual(["provider", "model"]);
+  expect(rows).toMatchObject([
+    { group: { provider: "acme", model: "model-1" }, calls: 10, input: 10_000, cost: { total: "1" } },
   ]);
   expect((await run("usage")).stdout).toMatch(/acme +model-1 +10 +10,000 .*\$1\.0000\n$/);
 });

@@ -313,7 +313,10 @@ describe.skipIf(!hasPgBouncer)(hasPgBouncer ? title : `${title} (pgbouncer is no
     });
 
     /** Each is done to a session with a lane of two messages. */
-    const OPERATIONS: Record<string, (repo: PgSessionRepo, session: PgSession) => Promise<unknown>> = {
+    const OPERATIONS: Record<
+      string,
+      (repo: PgSessionRepo, session: PgSession, database: Database, tenant: string) => Promise<unknown>
+    > = {
       create: (repo) => repo.create({ id: "created" }, context),
       commit: (_, session) =>
         session.mutate((mutator) => mutator.commit([setValue(value("x"), 1), usage("u")], context), context),
@@ -345,7 +348,7 @@ describe.skipIf(!hasPgBouncer)(hasPgBouncer ? title : `${title} (pgbouncer is no
         await (await session.branch("main", context))?.findEntries({ order: "oldestFirst" }, context),
         await session.readList(list("log", "all"), undefined, context),
       ],
-      "usage by model": (repo) => repo.usageByModel(context),
+      "usage report": (_, __, { usage }, tenant) => usage.report({ tenant, by: ["day", "model"] }, context),
     };
 
     test.each(Object.keys(OPERATIONS))(
@@ -366,7 +369,7 @@ describe.skipIf(!hasPgBouncer)(hasPgBouncer ? title : `${title} (pgbouncer is no
           const before = new Set(watched.names());
           watched.forget();
           if (lost !== undefined) await takeName(connectionString, lost);
-          const result = await act(repo, session);
+          const result = await act(repo, session, database, tenant);
           const needed = watched.names().filter((name) => !before.has(name));
           if (lost !== undefined) expectOneFailure(watched, "42P05");
           await database.close();

@@ -242,7 +242,6 @@ const CALLS: Record<string, { methods: () => string[]; calls: Record<string, Cal
         return [set, await repo.page({ metadata: { user } }, context)];
       },
       lineage: async (caller, { session }) => (await caller.repo()).lineage({ id: session }, context),
-      usageByModel: async (caller) => (await caller.repo()).usageByModel(context),
       delete: async (caller, { session }) => {
         const repo = await caller.repo();
         return [
