@@ -43,8 +43,8 @@ export function addReportOptions(command: Command): void {
     )
     .option("--top <count>", "only the most expensive groups, and all others as one", wholeNumber)
     .option("--order <column>", "what to sort by; with :asc or :desc the direction", order)
-    .option("--cumulative", "sums from the beginning; takes a unit of time in --by")
-    .option("--compare", "the period of the same length just before, too; takes --from and --to");
+    .option("--cumulative", "sums from the beginning; needs a unit of time in --by")
+    .option("--compare", "the period of the same length just before, too; needs --from and --to");
 }
 
 export const REPORT_HELP = `

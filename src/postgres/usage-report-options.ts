@@ -42,9 +42,9 @@ export interface UsageReportOptions {
    * one more row, one for each unit of time.
    */
   top?: number;
-  /** Sums from the beginning of the report to the end of each unit of time, for each group. Takes a unit in `by`. */
+  /** Sums from the beginning of the report to the end of each unit of time, for each group. Needs a unit in `by`. */
   cumulative?: boolean;
-  /** Sums of the period of the same length just before too. Takes `from` and `to`. */
+  /** Sums of the period of the same length just before too. Needs `from` and `to`. */
   compare?: boolean;
 }
 

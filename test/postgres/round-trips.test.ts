@@ -16,6 +16,7 @@ import {
 import type { PgSessionRepo } from "../../src/postgres/repo.ts";
 import { openTestDatabase, type TestDatabase } from "../support/database.ts";
 import { openWire, type Wire } from "../support/wire.ts";
+import { spend } from "../usage/spending.ts";
 
 let at: TestDatabase;
 let wire: Wire;
@@ -40,6 +41,7 @@ beforeAll(async () => {
     context,
   );
   await session.setValue(laneState("main"), idleLaneState(), context);
+  await spend(at.database, "default", [{ at: 0, session: "spent" }]);
   storage = await repo.createStorage({ id: "storage" }, context);
   await (await repo.create({ id: "closed" }, context)).close(context);
 });
@@ -58,6 +60,7 @@ const OPERATIONS: [string, number, () => Promise<unknown>][] = [
   ["page", 1, () => repo.page({ sort: "modified", metadata: { user: "u" } }, context)],
   ["list", 1, () => repo.list(undefined, context)],
   ["summarize", 1, () => repo.summarize(undefined, context)],
+  ["usage.report", 1, () => database.usage.report({ tenant: "default", by: ["day", "model"] }, context)],
   ["lineage", 1, () => repo.lineage({ id: "s" }, context)],
   ["setMetadata", 1, () => repo.setMetadata({ id: "s" }, { user: "u2" }, context)],
   ["appendMessage", 1, () => main.appendMessage(message, context)],
