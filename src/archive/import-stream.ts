@@ -1,5 +1,5 @@
 import { assertWrites, type CommittedWrite, type Write } from "../contract/write.ts";
-import type { ImportStream } from "../postgres/import-session.ts";
+import type { ImportChunk, ImportedWrite, ImportStream } from "../postgres/import-session.ts";
 import { located } from "./errors.ts";
 import type { ArchiveReplay, ReplayedWrite } from "./replay.ts";
 
@@ -12,10 +12,11 @@ export interface ArchiveCounts {
 
 const CHUNK_BYTES = 256 * 1024;
 const CHUNK_WRITES = 2_000;
+const NO_JOURNAL = Buffer.alloc(0);
 
 /** Hands a replay to the database in chunks, having checked each write. */
 export class ArchiveStream implements ImportStream {
-  readonly chunks: AsyncIterable<readonly CommittedWrite[]>;
+  readonly chunks: AsyncIterable<ImportChunk>;
   readonly counts: ArchiveCounts = { entries: 0, messages: 0, usageRows: 0 };
   readonly #path: string;
   readonly #replay: ArchiveReplay;
@@ -36,8 +37,8 @@ export class ArchiveStream implements ImportStream {
     return this.#lines[index];
   }
 
-  async *#chunks(): AsyncGenerator<readonly CommittedWrite[]> {
-    let writes: CommittedWrite[] = [];
+  async *#chunks(): AsyncGenerator<ImportChunk> {
+    let writes: ImportedWrite[] = [];
     let lines: number[] = [];
     let bytes = 0;
     for await (const replayed of this.#replay.writes()) {
@@ -47,13 +48,13 @@ export class ArchiveStream implements ImportStream {
       bytes += replayed.bytes;
       if (bytes < CHUNK_BYTES && writes.length < CHUNK_WRITES) continue;
       this.#lines = lines;
-      yield writes;
+      yield { writes, journal: NO_JOURNAL };
       writes = [];
       lines = [];
       bytes = 0;
     }
     this.#lines = lines;
-    if (writes.length > 0) yield writes;
+    if (writes.length > 0) yield { writes, journal: NO_JOURNAL };
   }
 
   #admit({ write, line }: ReplayedWrite): void {

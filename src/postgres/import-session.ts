@@ -22,12 +22,24 @@ export interface ArchiveRecord {
   bytes: number;
 }
 
+/**
+ * A placed write. An entry may bring the JSON text of its payload (what it has beside id, parent, seq, time, type and
+ * custom type) as it stands in the archive; otherwise it is made from its fields.
+ */
+export type ImportedWrite = CommittedWrite & { payloadText?: string };
+
+/** A piece of an archive that fits into memory. */
+export interface ImportChunk {
+  /** In the order of their `seq`. */
+  writes: readonly ImportedWrite[];
+  /** What goes on the session's archive journal; may be empty. */
+  journal: Buffer;
+}
+
 /** The content of one archive, on its way into the database. Read once. */
 export interface ImportStream {
-  /**
-   * Placed writes in the order of their `seq`, in groups that fit into memory. Parents come before their children.
-   */
-  chunks: AsyncIterable<readonly CommittedWrite[]>;
+  /** All writes in the order of their `seq`. Parents come before their children. */
+  chunks: AsyncIterable<ImportChunk>;
   /** Called after the last chunk. `nextSeq` is the `seq` of the session's next write. */
   finish(): { nextSeq: number; archive: ArchiveRecord };
 }
@@ -102,7 +114,7 @@ export class PgSessionImporter implements SessionImporter {
       const commitId = randomUUID();
       let head = newHead();
       let modifiedAt = session.createdAt;
-      for await (const writes of stream.chunks) {
+      for await (const { writes } of stream.chunks) {
         const last = writes.at(-1);
         if (last === undefined) continue;
         modifiedAt = latestTimestamp(writes, modifiedAt);

@@ -3,6 +3,7 @@ import { InvalidWriteError } from "../contract/errors.ts";
 import { addUsage, type SessionStats, type Usage } from "../contract/usage.ts";
 import type { CommittedWrite } from "../contract/write.ts";
 import { entryColumns } from "./entry-columns.ts";
+import type { ImportedWrite } from "./import-session.ts";
 import { type Attribution, attributionOf, type SpendingEntry } from "./usage-attribution.ts";
 
 /** Parallel arrays, one element per row: a statement then has the same few parameters for any number of rows. */
@@ -73,7 +74,7 @@ export interface WriteBatch {
  * @throws InvalidWriteError when a value cannot be written as JSON
  */
 export function batchWrites(
-  writes: readonly CommittedWrite[],
+  writes: readonly ImportedWrite[],
   { timestamp, firstIndex }: { timestamp: number; firstIndex: number },
 ): WriteBatch {
   const batch = emptyBatch();
@@ -178,9 +179,14 @@ class Chains {
   }
 }
 
-function addEntry(batch: WriteBatch, entry: Entry, chains: Chains, index: number): void {
+function addEntry(
+  batch: WriteBatch,
+  { payloadText, ...entry }: Entry & { payloadText?: string },
+  chains: Chains,
+  index: number,
+): void {
   const { payload, ...columns } = entryColumns(entry);
-  const text = toJson(payload, index);
+  const text = payloadText ?? toJson(payload, index);
   batch.largestEntryBytes = Math.max(batch.largestEntryBytes, count(batch, text));
   addRow(batch.entries, { ...columns, ...chains.place(entry), payload: text });
 }

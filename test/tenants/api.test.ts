@@ -274,7 +274,8 @@ const CALLS: Record<string, { methods: () => string[]; calls: Record<string, Cal
         const { importer } = await caller.repo();
         const stream = () => ({
           chunks: (async function* () {
-            yield [{ ...note(fresh, null).entry, kind: "entry" as const, seq: 1, timestamp: 1 }];
+            const entry = { ...note(fresh, null).entry, kind: "entry" as const, seq: 1, timestamp: 1 };
+            yield { writes: [entry], journal: Buffer.alloc(0) };
           })(),
           finish: () => ({ nextSeq: 2, archive: ARCHIVE }),
         });
