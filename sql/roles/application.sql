@@ -5,7 +5,7 @@ grant usage on schema {schema} to {role};
 revoke all on all tables in schema {schema} from {role};
 grant select on all tables in schema {schema} to {role};
 grant insert on {schema}.sessions, {schema}.entries, {schema}.scalar_values, {schema}.list_values,
-  {schema}.usage_ledger, {schema}.archives, {schema}.session_terms to {role};
+  {schema}.usage_ledger, {schema}.archives, {schema}.archive_journal, {schema}.session_terms to {role};
 -- Sums of the ledger follow it, so who may write the ledger may write them.
 grant insert, update on {schema}.usage_tenants, {schema}.usage_sums to {role};
 grant delete on {schema}.usage_sums to {role};

@@ -37,6 +37,7 @@ const TABLES = [
   "usage_sums",
   "budgets",
   "archives",
+  "archive_journal",
 ] as const;
 
 /**
@@ -133,6 +134,7 @@ function probes({ db, schema }: Tables, key: SessionKey) {
     sql`insert into ${sql.id(schema, "budgets")} (tenant_id, period, time_zone, amount, hard)
       values (${key.tenantId}, 'day', 'UTC', 0, false) on conflict do nothing`,
     db.insertInto("archives").values({ ...keyColumns(key), format: 0, sha256: "", bytes: 0, imported_at: 0 }),
+    db.insertInto("archive_journal").values({ ...keyColumns(key), block: 0, content: Buffer.alloc(0) }),
   ] as const;
 }
 

@@ -12,10 +12,19 @@ export type Generated<T> =
 
 export type Timestamp = ColumnType<Date, Date | string, Date | string>;
 
+export interface ArchiveJournal {
+  block: number;
+  content: Buffer;
+  session_id: string;
+  tenant_id: string;
+}
+
 export interface Archives {
   bytes: number;
+  first_free_seq: number | null;
   format: number;
   imported_at: number;
+  path: string | null;
   session_id: string;
   sha256: string;
   tenant_id: string;
@@ -284,6 +293,7 @@ export interface UsageTenants {
 }
 
 export interface DB {
+  archive_journal: ArchiveJournal;
   archives: Archives;
   budgets: Budgets;
   entries: Entries;
