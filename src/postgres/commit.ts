@@ -470,7 +470,7 @@ const EXHAUSTED_UNTIL = sql<
   number | null
 >`case when exhausted_until > (extract(epoch from statement_timestamp()) * 1000)::bigint then exhausted_until end`;
 
-const LEDGER_TYPES = {
+export const LEDGER_TYPES = {
   usage_id: "text",
   seq: "bigint",
   timestamp: "bigint",
@@ -492,7 +492,7 @@ const LEDGER_TYPES = {
   details: "json",
 } as const;
 
-const USAGE_TYPES = {
+export const USAGE_TYPES = {
   ...LEDGER_TYPES,
   provider: "text",
   model: "text",
@@ -502,11 +502,11 @@ const USAGE_TYPES = {
   earlier_entry: "text",
 } as const;
 
-const ADDRESS_TYPES = { namespace: "text", key: "text" } as const;
-const DELETED_LIST_TYPES = { ...ADDRESS_TYPES, seq: "bigint" } as const;
-const VALUE_TYPES = { ...ADDRESS_TYPES, seq: "bigint", value: "json" } as const;
+export const ADDRESS_TYPES = { namespace: "text", key: "text" } as const;
+export const DELETED_LIST_TYPES = { ...ADDRESS_TYPES, seq: "bigint" } as const;
+export const VALUE_TYPES = { ...ADDRESS_TYPES, seq: "bigint", value: "json" } as const;
 
-type SqlType = "text" | "bigint" | "boolean" | "numeric" | "json";
+export type SqlType = "text" | "bigint" | "boolean" | "numeric" | "json";
 type Row<TTypes extends Record<string, SqlType>> = {
   [C in keyof TTypes]: TTypes[C] extends "bigint" ? number : TTypes[C] extends "boolean" ? boolean : string;
 };
@@ -539,7 +539,7 @@ function columnNames<TTypes extends Record<string, SqlType>>(types: TTypes) {
 /**
  * The listing shows the session's name in a form that `text` can hold. `undefined`: this commit does not change it.
  */
-function newName({ setValues, deleteValues }: WriteBatch): string | null | undefined {
+export function newName({ setValues, deleteValues }: WriteBatch): string | null | undefined {
   const isName = (columns: Columns<"namespace" | "key">) =>
     columns.namespace.findIndex(
       (namespace, row) => namespace === sessionName.namespace && columns.key[row] === sessionName.key,
@@ -559,6 +559,6 @@ function replacedValues({ setValues, deleteValues }: WriteBatch): Columns<"names
   };
 }
 
-function firstPreview({ entries }: WriteBatch): string | null {
+export function firstPreview({ entries }: WriteBatch): string | null {
   return (entries.preview.find((preview) => preview !== null) ?? null) as string | null;
 }

@@ -1,16 +1,10 @@
-import { randomUUID } from "node:crypto";
 import type { Context } from "../contract/context.ts";
-import { SessionExistsError } from "../contract/errors.ts";
 import { assertSessionId } from "../contract/text.ts";
 import type { SessionStats } from "../contract/usage.ts";
 import type { CommittedWrite } from "../contract/write.ts";
-import { advanceOutcome, advanceStatement } from "./commit.ts";
 import { addSession, type NewSession } from "./create-session.ts";
-import { newHead } from "./session-head.ts";
-import { keyColumns } from "./session-key.ts";
-import { chargeSession } from "./tenant-limits.ts";
+import { ImportWriter } from "./import-writer.ts";
 import { read, readCommitted, type Tables } from "./transaction.ts";
-import { addStats, batchWrites } from "./write-batch.ts";
 
 /** The file that a session was imported from. */
 export interface ArchiveRecord {
@@ -110,49 +104,7 @@ export class PgSessionImporter implements SessionImporter {
     // Nobody else can see the session before the end, so there is nothing that a snapshot would protect.
     return readCommitted(this.#tables, context, async (trx) => {
       await addSession(trx, this.#tables, key, session);
-      const stream = open();
-      const commitId = randomUUID();
-      let head = newHead();
-      let modifiedAt = session.createdAt;
-      for await (const { writes } of stream.chunks) {
-        const last = writes.at(-1);
-        if (last === undefined) continue;
-        modifiedAt = latestTimestamp(writes, modifiedAt);
-        const batch = batchWrites(writes, { timestamp: modifiedAt, firstIndex: 0 });
-        const to = { ...head, nextSeq: last.seq + 1, stats: addStats(head.stats, writes) };
-        const advance = {
-          commitId,
-          writerEpoch: 0,
-          from: head,
-          to,
-          modifiedAt,
-          batch,
-          isChargedLater: true,
-          isWithinBudget: true,
-        };
-        const [[row]] = await trx.send(advanceStatement(this.#tables, key, advance));
-        const outcome = advanceOutcome(row, key, advance, this.#tables.tenant?.slug ?? "");
-        if (outcome.kind !== "applied") throw new SessionExistsError(session.id);
-        head = to;
-      }
-      const { nextSeq, archive } = stream.finish();
-      await trx.commitWith(
-        trx.db
-          .updateTable("sessions")
-          .set({ next_seq: nextSeq })
-          .where("tenant_id", "=", key.tenantId)
-          .where("session_id", "=", key.sessionId),
-        trx.db.insertInto("archives").values({ ...keyColumns(key), ...archive, imported_at: Date.now() }),
-        chargeSession(this.#tables, key),
-      );
-      return head.stats;
+      return new ImportWriter(this.#tables, key, trx, session.createdAt).run(open());
     });
   }
-}
-
-function latestTimestamp(writes: readonly CommittedWrite[], atLeast: number): number {
-  return writes.reduce(
-    (latest, write) => (write.kind === "entry" ? Math.max(latest, write.timestamp) : latest),
-    atLeast,
-  );
 }
