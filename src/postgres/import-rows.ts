@@ -1,6 +1,13 @@
 import { type Compilable, type Kysely, sql } from "kysely";
 import { binaryArray, type ElementType, type ElementValue } from "./binary-array.ts";
-import { ADDRESS_TYPES, DELETED_LIST_TYPES, type SqlType, USAGE_TYPES, VALUE_TYPES } from "./commit.ts";
+import {
+  ADDRESS_TYPES,
+  DELETED_LIST_TYPES,
+  LEDGER_TYPES,
+  type SqlType,
+  USAGE_TYPES,
+  VALUE_TYPES,
+} from "./commit.ts";
 import type { JournalBlock } from "./journal-blocks.ts";
 import { isExactly } from "./probe.ts";
 import type { DB } from "./schema.generated.ts";
