@@ -52,6 +52,8 @@ function selfReferences(first: number): Int32Array {
 export class PlaceColumn {
   readonly #lengths = new Column((length) => new Uint32Array(length));
   readonly #checkpoints = new Column((length) => new Float64Array(length));
+  /** By the number of the piece after each. */
+  readonly #gaps = new Map<number, number>();
   #end: number;
 
   constructor(start: number) {
@@ -64,11 +66,47 @@ export class PlaceColumn {
     this.#end += length;
   }
 
+  /** Before the next piece, so many bytes belong to none. */
+  skip(length: number): void {
+    const index = this.#lengths.length;
+    this.#gaps.set(index, (this.#gaps.get(index) ?? 0) + length);
+    this.#end += length;
+  }
+
   at(index: number): { offset: number; length: number } {
     const first = index - (index % CHECKPOINT_DISTANCE);
     let offset = this.#checkpoints.at(first / CHECKPOINT_DISTANCE);
-    for (let before = first; before < index; before++) offset += this.#lengths.at(before);
+    for (let before = first; before < index; before++) {
+      offset += this.#lengths.at(before) + (this.#gaps.get(before + 1) ?? 0);
+    }
     return { offset, length: this.#lengths.at(index) };
+  }
+}
+
+/** The line of each record, where few lines are none. */
+export class LineColumn {
+  readonly #first: number;
+  /** For each line that is no record, in order, how many records come before it. */
+  readonly #skipped = new Column((length) => new Uint32Array(length));
+
+  /** `first`: the line of the first record. */
+  constructor(first: number) {
+    this.#first = first;
+  }
+
+  /** The line after this many records is none. */
+  skip(records: number): void {
+    this.#skipped.push(records);
+  }
+
+  at(index: number): number {
+    let [low, high] = [0, this.#skipped.length];
+    while (low < high) {
+      const middle = (low + high) >>> 1;
+      if (this.#skipped.at(middle) <= index) low = middle + 1;
+      else high = middle;
+    }
+    return this.#first + index + low;
   }
 }
 

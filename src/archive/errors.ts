@@ -8,7 +8,7 @@ export type ArchiveErrorCode =
   | "unreadable"
   /** The path names a device, a socket or a pipe. */
   | "not_a_file"
-  /** The first line is not a header of a pi session. */
+  /** The first line is not a header of a pi session; of a lenient import, no line is. */
   | "not_an_archive"
   /** A pi session of a version that this release does not read. */
   | "unsupported_version"
@@ -40,6 +40,8 @@ export type ArchiveErrorCode =
   | "missing_reference"
   /** The file was changed while it was read. */
   | "file_changed"
+  /** What would be stored does not give the file's bytes back: a defect of this package. */
+  | "not_reproducible"
   /** The session is already stored, and not from the same bytes. */
   | "session_exists";
 

@@ -5,7 +5,7 @@ import { ArchiveError, LineFault, located } from "./errors.ts";
 import { isJsonObject, isSafeInteger, type JsonObject } from "./json-object.ts";
 import { type Line, LineReader, textOf } from "./line-reader.ts";
 
-/** The first line of an archive. */
+/** The line of an archive that says what it is. */
 export type ArchiveHeader = V3Header | V4Header;
 
 interface HeaderBase {
@@ -13,10 +13,15 @@ interface HeaderBase {
   /** Milliseconds since the epoch. */
   readonly createdAt: number;
   readonly cwd: string;
+  /** Its line, counted from 1. */
+  readonly line: number;
+  /** Offset of the line after it. */
+  readonly end: number;
 }
 
+/** Versions 1 to 3 have one form. */
 export interface V3Header extends HeaderBase {
-  readonly format: 3;
+  readonly format: 1 | 2 | 3;
   /** Path of the file that this session was forked from. */
   readonly parentSession: string | undefined;
 }
@@ -29,22 +34,41 @@ export interface V4Header extends HeaderBase {
   readonly nextSeq: number;
 }
 
-/** A longer first line is something else, and not to be read to its end. */
+/** A longer first line is something else, and not to be read to its end. A lenient search ends here too. */
 const MAX_HEADER_BYTES = 1024 * 1024;
 
+export interface ReadHeaderOptions {
+  /** Whether to look for the header below the first line too. */
+  readonly lenient: boolean;
+}
+
 /** @throws ArchiveError; `not_an_archive` if this is something else than a pi session */
-export async function readHeader(file: ArchiveFile): Promise<ArchiveHeader> {
-  const line = await readFirstLine(file);
-  const place = { path: file.path, line: 1 };
-  if (line === undefined) throw new ArchiveError("not_an_archive", place, "the file is empty");
-  const header = located(place, () => parseHeader(line.bytes));
+export async function readHeader(
+  file: ArchiveFile,
+  { lenient }: ReadHeaderOptions = { lenient: false },
+): Promise<ArchiveHeader> {
+  const first = await readLines(file, (line) => line);
+  if (first === undefined) throw notAnArchive("the file is empty", file.path);
+  if (!lenient || isHeader(first)) return headerOf(file, first);
+  const header = await readLines(file, (line) => (isHeader(line) ? line : undefined));
+  return headerOf(file, header ?? first);
+}
+
+function headerOf(file: ArchiveFile, line: Line): ArchiveHeader {
+  const place = { path: file.path, line: line.number };
+  const header = located(place, () => parseHeader(line));
   if (line.terminated) return header;
   throw new ArchiveError("invalid_header", place, "the header is cut off: it does not end in a line feed");
 }
 
-async function readFirstLine(file: ArchiveFile): Promise<Line | undefined> {
+/** The first line of which `look` returns something, among those that may be a header. */
+async function readLines<T>(file: ArchiveFile, look: (line: Line) => T | undefined): Promise<T | undefined> {
   try {
-    for await (const line of new LineReader(file, { maxLineBytes: MAX_HEADER_BYTES })) return line;
+    for await (const line of new LineReader(file, { maxLineBytes: MAX_HEADER_BYTES })) {
+      const found = look(line);
+      if (found !== undefined) return found;
+      if (line.offset > MAX_HEADER_BYTES) return undefined;
+    }
   } catch (error) {
     if (!(error instanceof ArchiveError) || error.code !== "line_too_long") throw error;
     throw notAnArchive("the first line is too long for a session header", file.path);
@@ -56,10 +80,16 @@ function notAnArchive(reason: string, path: string): ArchiveError {
   return new ArchiveError("not_an_archive", { path, line: 1 }, reason);
 }
 
-function parseHeader(bytes: Buffer): ArchiveHeader {
+function isHeader({ bytes }: Line): boolean {
   const header = jsonObjectOf(bytes);
-  if (header?.["type"] === "session") return checked(parseLegacyHeader(header));
-  if (header?.["kind"] === "header") return checked(parseV4Header(header));
+  return header?.["type"] === "session" || header?.["kind"] === "header";
+}
+
+function parseHeader({ bytes, number, offset }: Line): ArchiveHeader {
+  const header = jsonObjectOf(bytes);
+  const place = { line: number, end: offset + bytes.length + 1 };
+  if (header?.["type"] === "session") return checked(parseLegacyHeader(header, place));
+  if (header?.["kind"] === "header") return checked(parseV4Header(header, place));
   throw new LineFault("not_an_archive", "the first line is no header of a pi session");
 }
 
@@ -72,30 +102,24 @@ function jsonObjectOf(bytes: Buffer): JsonObject | undefined {
   }
 }
 
-function parseLegacyHeader(header: JsonObject): V3Header {
-  const { version, id, cwd, timestamp, parentSession } = header;
-  assertV3(version);
+function parseLegacyHeader(header: JsonObject, place: { line: number; end: number }): V3Header {
+  const { id, cwd, timestamp, parentSession } = header;
+  const format = legacyVersion(header["version"]);
   const createdAt = typeof timestamp === "string" ? Date.parse(timestamp) : Number.NaN;
   if (typeof id !== "string") throw invalidHeader("id");
   if (typeof cwd !== "string") throw invalidHeader("cwd");
   if (!Number.isFinite(createdAt)) throw invalidHeader("timestamp");
   if (parentSession !== undefined && typeof parentSession !== "string") throw invalidHeader("parentSession");
-  return { format: 3, id, createdAt, cwd, parentSession };
+  return { format, id, createdAt, cwd, parentSession, ...place };
 }
 
-function assertV3(version: unknown): void {
-  if (version === 3) return;
-  if (version === undefined || version === 1 || version === 2) {
-    const old = version === 2 ? "2" : "1";
-    throw new LineFault(
-      "unsupported_version",
-      `sessions of version ${old} are not supported yet, a later release reads them: until then open the session once in a current pi, which rewrites it as version 3`,
-    );
-  }
+/** The first version had no number. */
+function legacyVersion(version: unknown = 1): 1 | 2 | 3 {
+  if (version === 1 || version === 2 || version === 3) return version;
   throw unknownVersion(version);
 }
 
-function parseV4Header(header: JsonObject): V4Header {
+function parseV4Header(header: JsonObject, place: { line: number; end: number }): V4Header {
   const { v, id, cwd, storageVersion, createdAt, nextSeq, parentSessionId, legacyParentSessionPath } = header;
   if (v !== 4) throw unknownVersion(v);
   if (typeof id !== "string") throw invalidHeader("id");
@@ -111,7 +135,16 @@ function parseV4Header(header: JsonObject): V4Header {
       `storage version ${storageVersion} is not known: upgrade pi-session-postgres`,
     );
   }
-  return { format: 4, id, createdAt, cwd, parentSessionId, legacyParentSessionPath, nextSeq: nextSeq ?? 1 };
+  return {
+    format: 4,
+    id,
+    createdAt,
+    cwd,
+    parentSessionId,
+    legacyParentSessionPath,
+    nextSeq: nextSeq ?? 1,
+    ...place,
+  };
 }
 
 function isOptionalString(json: unknown): json is string | undefined {
@@ -137,7 +170,7 @@ function checked<THeader extends ArchiveHeader>(header: THeader): THeader {
       empty: false,
     });
   }
-  const parentPath = header.format === 3 ? header.parentSession : header.legacyParentSessionPath;
+  const parentPath = header.format === 4 ? header.legacyParentSessionPath : header.parentSession;
   if (parentPath !== undefined) {
     assertText("parent session path", parentPath, { maxBytes: TEXT_LIMITS.path, empty: true });
   }

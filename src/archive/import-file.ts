@@ -5,14 +5,18 @@ import type { ArchiveFile } from "./archive-file.ts";
 import { ArchiveError } from "./errors.ts";
 import { type ArchiveHeader, readHeader } from "./header.ts";
 import { ArchiveStream } from "./import-stream.ts";
+import { NO_INHERITANCE } from "./inheritance.ts";
+import { LineFaults } from "./line-faults.ts";
 import { newSession } from "./new-session.ts";
-import type { ArchiveReplay } from "./replay.ts";
+import type { ArchiveReplay, ReplayEnd } from "./replay.ts";
 import type { StoredOutcome } from "./report.ts";
 import { type OnRead, V3_PASSES, V3Archive } from "./v3.ts";
 import { V4Archive } from "./v4.ts";
 
 export interface ImportFileOptions {
   readonly dryRun: boolean;
+  /** Whether to import what can be used of a file with faults. */
+  readonly lenient: boolean;
   /** Sessions of a dry run, which are in no database. */
   readonly seen: Map<string, ArchiveRecord>;
   /** Called with the number of bytes of the file that are done. */
@@ -30,11 +34,14 @@ export async function importFile(
   options: ImportFileOptions,
   context: Context,
 ): Promise<StoredOutcome> {
-  const header = await readHeader(file);
+  const header = await readHeader(file, options);
   const known = options.seen.get(header.id) ?? (await storedArchive(importer, header.id, context));
   if (known !== undefined) return compared(file, header, known, readCounter(file, 1, options, context));
-  const passes = header.format === 3 ? V3_PASSES : 1;
-  const archive = await openArchive(file, header, readCounter(file, passes, options, context));
+  const passes = header.format === 4 ? 1 : V3_PASSES;
+  const archive = await openArchive(file, header, {
+    faults: new LineFaults(file.path, options),
+    onRead: readCounter(file, passes, options, context),
+  });
   return options.dryRun
     ? readOnly(file, header, archive, options)
     : stored(importer, file, header, archive, readCounter(file, 1, options, context), context);
@@ -47,11 +54,11 @@ interface Archive {
 function openArchive(
   file: ArchiveFile,
   header: ArchiveHeader,
-  onRead: (bytes: number) => void,
+  options: { faults: LineFaults; onRead: OnRead },
 ): Promise<Archive> {
-  return header.format === 3
-    ? V3Archive.read(file, onRead)
-    : Promise.resolve(new V4Archive(file, header, onRead));
+  return header.format === 4
+    ? Promise.resolve(new V4Archive(file, header, options))
+    : V3Archive.read(file, header, { ...options, inheritance: NO_INHERITANCE });
 }
 
 async function stored(
@@ -142,6 +149,15 @@ function outcome(
     format: header.format,
     ...counts,
     bytes: file.size,
+    ...(stream === undefined ? {} : leftOut(stream.finish())),
+  };
+}
+
+/** What of the file is no part of the session. */
+function leftOut({ tornBytes, unusable }: ReplayEnd): Partial<StoredOutcome> {
+  return {
+    ...(tornBytes === 0 ? {} : { tornBytes }),
+    ...(unusable.count === 0 ? {} : { unusable: unusable.lines, unusableCount: unusable.count }),
   };
 }
 

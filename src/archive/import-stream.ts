@@ -1,7 +1,9 @@
-import { assertWrites, type CommittedWrite, type Write } from "../contract/write.ts";
+import { assertWrites } from "../contract/write.ts";
 import type { ImportChunk, ImportedWrite, ImportStream } from "../postgres/import-session.ts";
-import { located } from "./errors.ts";
-import type { ArchiveReplay, ReplayedWrite } from "./replay.ts";
+import { ArchiveError, located } from "./errors.ts";
+import { JournalProof } from "./journal-proof.ts";
+import type { ArchiveReplay, ReplayEnd } from "./replay.ts";
+import { unplaced } from "./unplaced.ts";
 
 /** What was read from an archive. */
 export interface ArchiveCounts {
@@ -12,14 +14,17 @@ export interface ArchiveCounts {
 
 const CHUNK_BYTES = 256 * 1024;
 const CHUNK_WRITES = 2_000;
-const NO_JOURNAL = Buffer.alloc(0);
 
-/** Hands a replay to the database in chunks, having checked each write. */
+/**
+ * Hands a replay to the database in chunks, having checked each write. After the last one it proves that they give
+ * the bytes of the file back.
+ */
 export class ArchiveStream implements ImportStream {
   readonly chunks: AsyncIterable<ImportChunk>;
   readonly counts: ArchiveCounts = { entries: 0, messages: 0, usageRows: 0 };
   readonly #path: string;
   readonly #replay: ArchiveReplay;
+  readonly #proof = new JournalProof();
   #lines: number[] = [];
 
   constructor(path: string, replay: ArchiveReplay) {
@@ -28,7 +33,7 @@ export class ArchiveStream implements ImportStream {
     this.chunks = this.#chunks();
   }
 
-  finish(): ReturnType<ArchiveReplay["end"]> {
+  finish(): ReplayEnd {
     return this.#replay.end();
   }
 
@@ -41,38 +46,42 @@ export class ArchiveStream implements ImportStream {
     let writes: ImportedWrite[] = [];
     let lines: number[] = [];
     let bytes = 0;
-    for await (const replayed of this.#replay.writes()) {
-      this.#admit(replayed);
-      writes.push(replayed.write);
-      lines.push(replayed.line);
-      bytes += replayed.bytes;
+    for await (const step of this.#replay.steps()) {
+      for (const write of step.writes) {
+        this.#admit(write, step.line);
+        writes.push(write);
+        lines.push(step.line);
+      }
+      bytes += step.bytes;
       if (bytes < CHUNK_BYTES && writes.length < CHUNK_WRITES) continue;
-      this.#lines = lines;
-      yield { writes, journal: NO_JOURNAL };
+      yield this.#chunk(writes, lines);
       writes = [];
       lines = [];
       bytes = 0;
     }
-    this.#lines = lines;
-    if (writes.length > 0) yield { writes, journal: NO_JOURNAL };
+    yield this.#chunk(writes, lines);
+    this.#assertProven();
   }
 
-  #admit({ write, line }: ReplayedWrite): void {
+  #chunk(writes: ImportedWrite[], lines: number[]): ImportChunk {
+    this.#lines = lines;
+    const journal = this.#replay.journal.take();
+    this.#proof.add(writes, journal);
+    return { writes, journal };
+  }
+
+  #assertProven(): void {
+    const { sha256, bytes } = this.#replay.end().archive;
+    const given = this.#proof.digest();
+    if (given.sha256 === sha256 && given.bytes === bytes) return;
+    const reason = "what would be stored does not give its bytes back: please report this file";
+    throw new ArchiveError("not_reproducible", { path: this.#path }, reason);
+  }
+
+  #admit(write: ImportedWrite, line: number): void {
     located({ path: this.#path, line }, () => assertWrites([unplaced(write)]));
     if (write.kind === "entry") this.counts.entries++;
     if (write.kind === "entry" && write.type === "message") this.counts.messages++;
     if (write.kind === "usage") this.counts.usageRows++;
-  }
-}
-
-/** The write as a commit would hand it in. */
-function unplaced(write: CommittedWrite): Write {
-  switch (write.kind) {
-    case "entry":
-      return { kind: "entry", entry: write };
-    case "usage":
-      return { kind: "usage", row: write };
-    default:
-      return write;
   }
 }

@@ -17,6 +17,11 @@ import { type FileOutcome, type ImportProgress, type ImportReport, reportOf } fr
 export interface ImportOptions {
   /** Whether to read and check everything and write nothing. Default false. */
   dryRun?: boolean;
+  /**
+   * Whether to import what can be used of a file that has faults. Its unusable lines are reported, and kept for
+   * `original` export. Default false: such a file is refused as a whole.
+   */
+  lenient?: boolean;
   /** Called often: after every block that is read, and every path that is finished. */
   onProgress?: (progress: ImportProgress) => void;
 }
@@ -44,13 +49,13 @@ export async function importArchives(
 ): Promise<ImportReport> {
   const candidates = await findArchives(paths);
   const progress = new Progress(candidates, options.onProgress ?? (() => {}));
-  const dryRun = options.dryRun ?? false;
+  const { dryRun = false, lenient = false } = options;
   const seen = new Map<string, ArchiveRecord>();
   const files: FileOutcome[] = [];
   for (const candidate of candidates) {
     context.abortSignal?.throwIfAborted();
     const onProgress = progress.start(candidate);
-    const file = await outcomeOf(importer, candidate, { dryRun, seen, onProgress }, context);
+    const file = await outcomeOf(importer, candidate, { dryRun, lenient, seen, onProgress }, context);
     files.push(file);
     progress.finish(candidate, file);
   }

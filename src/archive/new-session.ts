@@ -10,7 +10,7 @@ export async function newSession(header: ArchiveHeader): Promise<NewSession> {
     id,
     createdAt,
     cwd,
-    ...(header.format === 3 ? await v3Parent(header.parentSession) : v4Parent(header)),
+    ...(header.format === 4 ? v4Parent(header) : await v3Parent(header.parentSession)),
   };
 }
 

@@ -1,3 +1,5 @@
+import type { UnusableLine } from "./line-faults.ts";
+
 /** What became of one path. Tell the kinds apart by `status`. */
 export type FileOutcome = StoredOutcome | SkippedOutcome | FailedOutcome;
 
@@ -12,7 +14,7 @@ export interface StoredOutcome {
   status: "imported" | "unchanged" | "would_import";
   /** Id of the session, as in the file. */
   sessionId: string;
-  /** Version of the archive format: 3 or 4. */
+  /** Version of the archive format: 1 to 4. */
   format: number;
   /** Number of entries; 0 if the file is unchanged, since then only its hash was computed. */
   entries: number;
@@ -22,6 +24,18 @@ export interface StoredOutcome {
   usageRows: number;
   /** Size of the file. */
   bytes: number;
+  /**
+   * Bytes after the last line feed, if there are any: whatever wrote them was interrupted, so they are no part of the
+   * session. `original` export has them.
+   */
+  tornBytes?: number;
+  /**
+   * Of a lenient import, the lines that could not be used, or not wholly: the first 100 of them. `original` export has
+   * all of them.
+   */
+  unusable?: UnusableLine[];
+  /** How many lines could not be used, or not wholly. */
+  unusableCount?: number;
 }
 
 /** This path was found in a directory and is not a session archive. */

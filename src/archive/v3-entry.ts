@@ -1,11 +1,13 @@
 import type { Entry } from "../contract/entry.ts";
+import type { JsonValue } from "../contract/json.ts";
 import type { AgentMessage, CustomMessage } from "../contract/message.ts";
+import { RECORD_PREFIX } from "../contract/record.ts";
 import type { Usage } from "../contract/usage.ts";
-import type { V3Index } from "./v3-index.ts";
 import {
   timestampOf,
   type V3BranchSummary,
   type V3Compaction,
+  type V3ContextEdit,
   type V3CustomMessage,
   type V3Record,
   type V3RetainedRecord,
@@ -17,14 +19,11 @@ export interface V3EntryPlace {
   readonly seq: number;
   /** Of a compaction. */
   readonly retainedTail: AgentMessage[];
+  /** Of a branch summary: the entry that stands for the record which it names. */
+  readonly fromId: string | null;
 }
 
-/** @throws LineFault when a branch summary is of a record that is not there */
-export function entryOf(
-  record: V3RetainedRecord,
-  place: V3EntryPlace,
-  index: V3Index,
-): Entry & { kind: "entry" } {
+export function entryOf(record: V3RetainedRecord, place: V3EntryPlace): Entry & { kind: "entry" } {
   const base = {
     kind: "entry" as const,
     id: record.id,
@@ -38,12 +37,7 @@ export function entryOf(
     case "custom_message":
       return { ...base, type: "message", message: customMessage(record) };
     case "branch_summary":
-      return {
-        ...base,
-        type: "branch_summary",
-        fromId: summarizedId(record, index),
-        ...summaryFields(record),
-      };
+      return { ...base, type: "branch_summary", fromId: place.fromId, ...summaryFields(record) };
     case "compaction": {
       const { retainedTail } = place;
       return {
@@ -52,17 +46,30 @@ export function entryOf(
         ...summaryFields(record),
         retainedTail,
         tokensBefore: record.tokensBefore,
+        ...(record.systemMessage === undefined ? {} : { systemMessage: record.systemMessage }),
       };
     }
     case "custom": {
       const { customType, data } = record;
       return { ...base, type: "custom", customType, ...(data === undefined ? {} : { data }) };
     }
+    case "context_edit":
+      return { ...base, type: "custom", ...keptRecord(record.type, fieldsOf(record)) };
+    case "other":
+      return { ...base, type: "custom", ...keptRecord(record.original.type, record.original.fields) };
   }
 }
 
-/** What a model got to read of a record, if anything. */
-export function contextMessage(record: V3Record, index: V3Index): AgentMessage | undefined {
+function keptRecord(type: string, fields: object): { customType: string; data: JsonValue } {
+  return { customType: `${RECORD_PREFIX}${type}`, data: fields as JsonValue };
+}
+
+function fieldsOf({ type: _, id: __, parentId: ___, timestamp: ____, ...fields }: V3ContextEdit): object {
+  return fields;
+}
+
+/** What a model got to read of a record, if anything. `fromId`: as in {@link V3EntryPlace}. */
+export function contextMessage(record: V3Record, fromId: string | null): AgentMessage | undefined {
   switch (record.type) {
     case "message":
       return record.message;
@@ -70,7 +77,6 @@ export function contextMessage(record: V3Record, index: V3Index): AgentMessage |
       return customMessage(record);
     case "branch_summary": {
       if (!record.summary) return undefined;
-      const fromId = summarizedId(record, index);
       return { role: "branchSummary", summary: record.summary, fromId, timestamp: timestampOf(record) };
     }
     case "compaction": {
@@ -101,9 +107,4 @@ function summaryFields({ summary, details, usage, fromHook }: V3BranchSummary | 
     ...(usage === undefined ? {} : { usage: usage as Usage }),
     fromHook: fromHook ?? false,
   };
-}
-
-/** A summary of a branch that began above the first entry says "root" instead of null. */
-function summarizedId({ fromId }: V3BranchSummary, index: V3Index): string | null {
-  return fromId === "root" ? null : index.resolve("the summarized entry", fromId);
 }

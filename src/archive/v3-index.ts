@@ -1,12 +1,17 @@
-import { Column, PlaceColumn, ReferenceColumn } from "./column.ts";
+import { Column, LineColumn, PlaceColumn, ReferenceColumn } from "./column.ts";
 import { LineFault, quoted } from "./errors.ts";
 import { IdIndex } from "./id-index.ts";
-import { isRetainedType, missingReference, V3_TYPES, type V3Record } from "./v3-record.ts";
+import { isRetainedType, missingReference, V3_TYPES, type V3Place, type V3Record } from "./v3-record.ts";
 
 /** Where there is no record: above a root. */
 export const NONE = -1;
 
-/** Above the numbers of types. */
+/** What a record is; of an unusable one only its place in the tree is known. */
+export type V3Kind = V3Record["type"] | "unusable";
+
+const KINDS: readonly V3Kind[] = [...V3_TYPES, "unusable"];
+
+/** Above the numbers of kinds. */
 const SPENDING = 0x80;
 
 /**
@@ -21,11 +26,13 @@ export class V3Index {
   /** Number of the type, and {@link SPENDING}. */
   readonly #kinds = new Column((length) => new Uint8Array(length));
   readonly #places: PlaceColumn;
+  readonly #lines: LineColumn;
   #spendingCount = 0;
 
-  /** `start`: offset of the first record's line. */
-  constructor(start: number) {
+  /** `start`: offset of the first line after the header, which is line `headerLine`. */
+  constructor(start: number, headerLine: number) {
     this.#places = new PlaceColumn(start);
+    this.#lines = new LineColumn(headerLine + 1);
   }
 
   get size(): number {
@@ -42,21 +49,33 @@ export class V3Index {
    *
    * @throws LineFault when the id is taken or the parent does not precede the record
    */
-  add(record: V3Record, { length, isSpending }: { length: number; isSpending: boolean }): void {
-    const parent = record.parentId === null ? NONE : this.ids.find(record.parentId);
-    if (parent === NONE && record.parentId !== null) {
-      const reason = `the parent ${quoted(record.parentId)} is no record before this one`;
-      throw new LineFault("missing_parent", reason);
-    }
+  add(
+    { id, parentId }: V3Place,
+    { kind, length, isSpending }: { kind: V3Kind; length: number; isSpending: boolean },
+  ): void {
+    if (parentId !== null) this.assertParent(parentId);
+    const parent = parentId === null ? NONE : this.ids.find(parentId);
     const number = this.size;
-    if (!this.ids.add(record.id)) {
-      throw new LineFault("duplicate_id", `the id ${quoted(record.id)} is that of an earlier record`);
+    if (!this.ids.add(id)) {
+      throw new LineFault("duplicate_id", `the id ${quoted(id)} is that of an earlier record`);
     }
     this.#parents.push(parent);
-    if (!isRetainedType(record.type)) this.#anchors.set(number, this.anchor(parent));
-    this.#kinds.push(V3_TYPES.indexOf(record.type) | (isSpending ? SPENDING : 0));
+    if (kind === "unusable" || !isRetainedType(kind)) this.#anchors.set(number, this.anchor(parent));
+    this.#kinds.push(KINDS.indexOf(kind) | (isSpending ? SPENDING : 0));
     this.#places.push(length);
     if (isSpending) this.#spendingCount++;
+  }
+
+  /** @throws LineFault when no earlier record has this id */
+  assertParent(parentId: string): void {
+    if (this.ids.has(parentId)) return;
+    throw new LineFault("missing_parent", `the parent ${quoted(parentId)} is no record before this one`);
+  }
+
+  /** A line that is no record; `length` in bytes, with the line feed. */
+  skip(length: number): void {
+    this.#places.skip(length);
+    this.#lines.skip(this.size);
   }
 
   parent(number: number): number {
@@ -68,17 +87,22 @@ export class V3Index {
     return number === NONE ? NONE : this.#anchors.at(number);
   }
 
-  type(number: number): V3Record["type"] {
-    return V3_TYPES[this.#kinds.at(number) & ~SPENDING] as V3Record["type"];
+  isRetained(number: number): boolean {
+    const kind = this.kind(number);
+    return kind !== "unusable" && isRetainedType(kind);
+  }
+
+  kind(number: number): V3Kind {
+    return KINDS[this.#kinds.at(number) & ~SPENDING] as V3Kind;
   }
 
   isSpending(number: number): boolean {
     return (this.#kinds.at(number) & SPENDING) !== 0;
   }
 
-  /** Counted from 1; the header is line 1. */
+  /** The line of a record, counted from 1; of the number after the last one, a line after it. */
   line(number: number): number {
-    return number + 2;
+    return this.#lines.at(number);
   }
 
   /** Where the record's line is, without its line feed. */

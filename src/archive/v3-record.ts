@@ -1,8 +1,7 @@
 import type { JsonValue } from "../contract/json.ts";
 import type { AgentMessage, CustomMessage } from "../contract/message.ts";
-import { LineFault, quoted } from "./errors.ts";
+import { type ArchiveErrorCode, LineFault, quoted } from "./errors.ts";
 import { isJsonObject, type JsonObject } from "./json-object.ts";
-import { jsonOf } from "./line-reader.ts";
 
 /** A line after the header of a version 3 session. */
 export type V3Record =
@@ -11,6 +10,9 @@ export type V3Record =
   | V3BranchSummary
   | V3Compaction
   | V3Custom
+  | V3ContextEdit
+  | V3Other
+  | V3Usage
   | V3ModelChange
   | V3ThinkingLevelChange
   | V3ActiveToolsChange
@@ -54,17 +56,45 @@ export interface V3BranchSummary extends V3Retained {
 export interface V3Compaction extends V3Retained {
   type: "compaction";
   summary: string;
+  /** Its own id if it keeps nothing. */
   firstKeptEntryId: string;
   tokensBefore: number;
   details?: JsonValue;
   usage?: unknown;
   fromHook?: boolean;
+  /** The system prompt that applied when it was made. */
+  systemMessage?: AgentMessage;
 }
 
 export interface V3Custom extends V3Retained {
   type: "custom";
   customType: string;
   data?: JsonValue;
+}
+
+/** Changes, on its branch, what the model gets of an earlier record. */
+export interface V3ContextEdit extends V3Retained {
+  type: "context_edit";
+  targetId: string;
+  /** `null` takes the target out of the context. */
+  replacement: { content: unknown } | null;
+}
+
+/** A record that this package knows nothing about, as programs that embed pi write them. */
+export interface V3Other extends V3Retained {
+  type: "other";
+  /** The type that stands in the file, and the fields that no other record has. */
+  original: { type: string; fields: JsonObject };
+}
+
+/** Something was spent that is in no message. */
+export interface V3Usage extends V3Retained {
+  type: "usage";
+  kind?: unknown;
+  provider?: unknown;
+  model?: unknown;
+  note?: unknown;
+  usage: unknown;
 }
 
 export interface V3ModelChange extends V3Base {
@@ -95,13 +125,16 @@ export interface V3Label extends V3Base {
   label?: string;
 }
 
-/** The position of a type in here is its number in an index. */
+/** The position of a type in here is its number in an index; those that have an entry come first. */
 export const V3_TYPES = [
   "message",
   "custom_message",
   "branch_summary",
   "compaction",
   "custom",
+  "context_edit",
+  "other",
+  "usage",
   "model_change",
   "thinking_level_change",
   "active_tools_change",
@@ -109,9 +142,16 @@ export const V3_TYPES = [
   "label",
 ] as const satisfies readonly V3Record["type"][];
 
-const RETAINED_TYPES: ReadonlySet<string> = new Set(V3_TYPES.slice(0, 5));
+const RETAINED_TYPES: ReadonlySet<string> = new Set(V3_TYPES.slice(0, 7));
 
-export type V3RetainedRecord = V3Message | V3CustomMessage | V3BranchSummary | V3Compaction | V3Custom;
+export type V3RetainedRecord =
+  | V3Message
+  | V3CustomMessage
+  | V3BranchSummary
+  | V3Compaction
+  | V3Custom
+  | V3ContextEdit
+  | V3Other;
 
 export function isRetainedType(type: V3Record["type"]): type is V3RetainedRecord["type"] {
   return RETAINED_TYPES.has(type);
@@ -121,22 +161,48 @@ export function isRetained(record: V3Record): record is V3RetainedRecord {
   return isRetainedType(record.type);
 }
 
-/** @throws LineFault */
-export function parseV3Record(bytes: Buffer): V3Record {
-  const json = jsonOf(bytes);
-  if (!isJsonObject(json)) throw new LineFault("invalid_record", "the line is no JSON object");
-  const record = json as JsonObject & V3Record;
-  assertKnownType(json["type"]);
+/** The place of a record in the tree. */
+export interface V3Place {
+  readonly id: string;
+  readonly parentId: string | null;
+}
+
+/** The place of a record in the tree, whatever else it holds; `undefined` if it says none. */
+export function structureOf(json: JsonObject): V3Place | undefined {
+  const { id, parentId } = json;
+  return typeof id === "string" && (typeof parentId === "string" || parentId === null)
+    ? { id, parentId }
+    : undefined;
+}
+
+/**
+ * @returns `undefined` for a record of unknown type that says no place in the tree
+ * @throws LineFault
+ */
+export function v3Record(json: JsonObject): V3Record | undefined {
+  const { type } = json;
+  if (typeof type !== "string") throw invalid("the `type` of the record is not a string");
+  if (type === "session") {
+    throw fault("unsupported_record", "a second session header: split the file into one file per session");
+  }
+  const isKnown = (V3_TYPES as readonly string[]).includes(type) && type !== "other";
+  if (!isKnown && structureOf(json) === undefined) return undefined;
+  const record = isKnown ? (json as JsonObject & V3Record) : otherRecord(json, type);
   if (typeof json["id"] !== "string") throw invalid("the `id` of the record is not a string");
   if (typeof json["parentId"] !== "string" && json["parentId"] !== null) {
     throw invalid("the `parentId` of the record is neither a string nor null");
   }
-  if (isRetained(record)) assertPayload(record);
+  if (isRetained(record) || record.type === "usage") assertPayload(record);
   return record;
 }
 
+function otherRecord(json: JsonObject, type: string): V3Other {
+  const { type: _, id, parentId, timestamp, ...fields } = json;
+  return { type: "other", id, parentId, timestamp, original: { type, fields } } as V3Other;
+}
+
 /** When the record was written, in milliseconds since the epoch. */
-export function timestampOf(record: V3RetainedRecord): number {
+export function timestampOf(record: V3RetainedRecord | V3Usage): number {
   return Date.parse(record.timestamp);
 }
 
@@ -149,27 +215,15 @@ export function usageOf(record: V3Record): unknown {
         : undefined;
     case "compaction":
     case "branch_summary":
+    case "usage":
       return record.usage;
     default:
       return undefined;
   }
 }
 
-function assertKnownType(type: unknown): void {
-  if ((V3_TYPES as readonly unknown[]).includes(type)) return;
-  if (type === "session") {
-    throw new LineFault(
-      "unsupported_record",
-      "a second session header: split the file into one file per session",
-    );
-  }
-  const named =
-    typeof type === "string" && /^[\w.:-]{1,64}$/.test(type) ? `type \`${type}\`` : "an unknown type";
-  throw new LineFault("unsupported_record", `a record of ${named} is not supported yet`);
-}
-
 /** Checks what the importer itself relies on; the rest of a payload is only kept. */
-function assertPayload(record: V3RetainedRecord): void {
+function assertPayload(record: V3RetainedRecord | V3Usage): void {
   if (typeof record.timestamp !== "string" || !Number.isFinite(Date.parse(record.timestamp))) {
     throw invalid("the `timestamp` of the record is no date");
   }
@@ -182,14 +236,25 @@ function assertPayload(record: V3RetainedRecord): void {
   if (record.type === "compaction" && typeof record.firstKeptEntryId !== "string") {
     throw invalid("the `firstKeptEntryId` of the compaction is not a string");
   }
+  if (record.type === "context_edit" && !isEdit(record)) {
+    throw invalid("the context edit has no `targetId`, or its `replacement` is neither null nor an object");
+  }
 }
 
 function isMessage(json: unknown): boolean {
   return isJsonObject(json) && typeof json["role"] === "string";
 }
 
+function isEdit({ targetId, replacement }: V3ContextEdit): boolean {
+  return typeof targetId === "string" && (replacement === null || isJsonObject(replacement));
+}
+
 function invalid(reason: string): LineFault {
-  return new LineFault("invalid_record", reason);
+  return fault("invalid_record", reason);
+}
+
+function fault(code: ArchiveErrorCode, reason: string): LineFault {
+  return new LineFault(code, reason);
 }
 
 export function missingReference(what: string, id: unknown): LineFault {

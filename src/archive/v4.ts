@@ -1,86 +1,219 @@
-import type { CommittedWrite } from "../contract/write.ts";
+import { branchTips } from "../contract/address.ts";
+import type { Entry } from "../contract/entry.ts";
+import { assertWrites, type CommittedWrite, type ValueSetWrite } from "../contract/write.ts";
+import type { ImportedWrite } from "../postgres/import-session.ts";
 import type { ArchiveFile } from "./archive-file.ts";
 import { Column } from "./column.ts";
-import { LineFault, located, quoted } from "./errors.ts";
+import { LineFault, quoted } from "./errors.ts";
 import type { V4Header } from "./header.ts";
 import { IdIndex } from "./id-index.ts";
 import { importedUsage } from "./imported-usage.ts";
+import { JournalWriter } from "./journal.ts";
+import { memberPlaces, type Place } from "./json-bytes.ts";
 import { isJsonObject, isSafeInteger, type JsonObject } from "./json-object.ts";
-import { jsonOf, LineReader } from "./line-reader.ts";
-import type { ArchiveReplay, ReplayedWrite } from "./replay.ts";
+import { Lender, lentMember } from "./lending.ts";
+import type { LineFaults } from "./line-faults.ts";
+import { jsonOf, type Line, LineReader } from "./line-reader.ts";
+import type { ArchiveReplay, ReplayEnd, ReplayStep } from "./replay.ts";
+import { unplaced } from "./unplaced.ts";
 import type { OnRead } from "./v3.ts";
+
+export interface V4Options {
+  readonly faults: LineFaults;
+  readonly onRead: OnRead;
+}
 
 /** A format-4 file: a header, then one transaction per line, which are placed writes already. */
 export class V4Archive {
   readonly #file: ArchiveFile;
   readonly #header: V4Header;
-  readonly #onRead: OnRead;
+  readonly #options: V4Options;
 
-  constructor(file: ArchiveFile, header: V4Header, onRead: OnRead) {
+  constructor(file: ArchiveFile, header: V4Header, options: V4Options) {
     this.#file = file;
     this.#header = header;
-    this.#onRead = onRead;
+    this.#options = options;
+  }
+
+  replay(): ArchiveReplay {
+    const { faults, onRead } = this.#options;
+    return new V4Replay(this.#file, this.#header, { faults: faults.copy(), onRead });
+  }
+}
+
+class V4Replay implements ArchiveReplay {
+  readonly journal = new JournalWriter();
+  readonly #header: V4Header;
+  readonly #reader: LineReader;
+  readonly #faults: LineFaults;
+  readonly #state: V4State;
+  #digest: { sha256: string; bytes: number } | undefined;
+  #tornBytes = 0;
+
+  constructor(file: ArchiveFile, header: V4Header, { faults, onRead }: V4Options) {
+    this.#header = header;
+    this.#reader = new LineReader(file, { onRead });
+    this.#faults = faults;
+    this.#state = new V4State(faults);
   }
 
   /** An unterminated last line is left out: its commit was never confirmed. */
-  replay(): ArchiveReplay {
-    const reader = new LineReader(this.#file, { onRead: this.#onRead });
-    const state = new V4State();
+  async *steps(): AsyncGenerator<ReplayStep> {
+    for await (const line of this.#reader) {
+      if (!line.terminated) this.#tornBytes = line.bytes.length;
+      const writes = line.terminated ? this.#writes(line) : [];
+      yield { writes: this.#lent(writes, line), line: line.number, bytes: line.bytes.length };
+    }
+    this.#digest = this.#reader.digest();
+  }
+
+  end(): ReplayEnd {
+    if (this.#digest === undefined) throw new Error("the archive was not read to its end");
     return {
-      writes: () => this.#writes(reader, state),
-      end: () => ({
-        nextSeq: Math.max(state.nextSeq, this.#header.nextSeq),
-        archive: { format: 4, ...reader.digest() },
-      }),
+      nextSeq: Math.max(this.#state.nextSeq, this.#header.nextSeq),
+      archive: { format: 4, ...this.#digest },
+      tornBytes: this.#tornBytes,
+      unusable: this.#faults.found,
     };
   }
 
-  async *#writes(reader: LineReader, state: V4State): AsyncGenerator<ReplayedWrite> {
-    const { path } = this.#file;
-    for await (const line of reader) {
-      if (line.number === 1 || !line.terminated) continue;
-      const writes = located({ path, line: line.number }, () => state.admit(parseTransaction(line.bytes)));
-      const bytes = line.bytes.length / writes.length;
-      for (const write of writes) yield { write, line: line.number, bytes };
+  #writes({ number: line, bytes }: Line): (CommittedWrite | undefined)[] {
+    if (line === this.#header.line) return [];
+    try {
+      if (line < this.#header.line) {
+        throw new LineFault("invalid_record", "the line stands before the session header");
+      }
+      const writes = parseTransaction(bytes);
+      // A lenient reading must know now what cannot be stored: later transactions rely on this one.
+      if (this.#faults.isLenient) assertWrites(writes.map(unplaced));
+      return this.#state.admit(writes, line);
+    } catch (error) {
+      this.#faults.add(line, error);
+      return [];
     }
   }
+
+  #lent(writes: readonly (CommittedWrite | undefined)[], line: Line): ImportedWrite[] {
+    const lender = new Lender(this.journal, line.bytes);
+    const places = new TransactionPlaces(line.bytes);
+    const lent = writes.flatMap((write, index) => {
+      if (write?.kind !== "entry") return write ?? [];
+      const payloadText = lender.payloadText(write, places.of(write, index));
+      return payloadText === undefined ? write : { ...write, payloadText };
+    });
+    lender.finish(line);
+    return lent;
+  }
+}
+
+/** Where a transaction spells the payloads of its entries. */
+class TransactionPlaces {
+  readonly #line: Buffer;
+  readonly #places = new Map<string, (Place | undefined)[]>();
+
+  constructor(line: Buffer) {
+    this.#line = line;
+  }
+
+  /** Of the write at this position. */
+  of(entry: Entry, index: number): Place | undefined {
+    const member = lentMember(entry);
+    if (member === undefined || !isWholePayload(entry, member)) return undefined;
+    const places = this.#places.get(member) ?? memberPlaces(this.#line, member);
+    this.#places.set(member, places);
+    return places[index];
+  }
+}
+
+const BESIDE_PAYLOAD = new Set(["kind", "id", "parentId", "seq", "timestamp", "type", "customType"]);
+
+function isWholePayload(entry: Entry, member: string): boolean {
+  return Object.keys(entry).every((name) => name === member || BESIDE_PAYLOAD.has(name));
 }
 
 /** What of the session has to be remembered to judge the next transaction. */
 class V4State {
+  readonly #faults: LineFaults;
   readonly #ids = new IdIndex();
   readonly #isEntry = new Column((length) => new Uint8Array(length));
   nextSeq = 1;
 
-  /** @throws LineFault */
-  admit(writes: CommittedWrite[]): CommittedWrite[] {
+  constructor(faults: LineFaults) {
+    this.#faults = faults;
+  }
+
+  /**
+   * @returns the writes as they can be stored, `undefined` in the place of one that cannot
+   * @throws LineFault; then nothing of it is remembered
+   */
+  admit(writes: readonly CommittedWrite[], line: number): (CommittedWrite | undefined)[] {
+    const nextSeq = this.#assertOrder(writes);
+    const entries = this.#assertNewIds(writes);
+    const usable = writes.map((write) => this.#usable(write, entries, line));
+    for (const write of writes) if (write.kind === "entry" || write.kind === "usage") this.#take(write);
+    this.nextSeq = nextSeq;
+    return usable;
+  }
+
+  /** @returns the least seq of the next transaction */
+  #assertOrder(writes: readonly CommittedWrite[]): number {
+    return writes.reduce((least, { seq }) => {
+      if (seq >= least) return seq + 1;
+      const reason = `the seq ${seq} does not come after that of the write before, ${least - 1}`;
+      throw new LineFault("invalid_sequence", reason);
+    }, this.nextSeq);
+  }
+
+  /** @returns seq by id, of the entries in the transaction */
+  #assertNewIds(writes: readonly CommittedWrite[]): Map<string, number> {
+    const entries = new Map<string, number>();
+    const taken = new Set<string>();
     for (const write of writes) {
-      if (write.seq < this.nextSeq) {
-        throw new LineFault(
-          "invalid_sequence",
-          `the seq ${write.seq} does not come after that of the write before, ${this.nextSeq - 1}`,
-        );
+      if (write.kind !== "entry" && write.kind !== "usage") continue;
+      if (taken.has(write.id) || this.#ids.has(write.id)) {
+        const reason = `the id ${quoted(write.id)} is that of an earlier entry or usage row`;
+        throw new LineFault("duplicate_id", reason);
       }
-      this.nextSeq = write.seq + 1;
-      if (write.kind === "entry") this.#assertParent(write.parentId);
-      if (write.kind === "entry" || write.kind === "usage") this.#take(write.id, write.kind === "entry");
+      taken.add(write.id);
+      if (write.kind === "entry") entries.set(write.id, write.seq);
     }
-    return writes;
+    return entries;
   }
 
-  #assertParent(parentId: string | null): void {
-    if (parentId === null) return;
-    const number = this.#ids.find(parentId);
-    if (number !== -1 && this.#isEntry.at(number) === 1) return;
-    throw new LineFault("missing_parent", `the parent ${quoted(parentId)} is no entry before this one`);
+  /** A lenient reading makes an entry without its parent a root, and leaves out a tip that is not there. */
+  #usable(write: CommittedWrite, own: Map<string, number>, line: number): CommittedWrite | undefined {
+    const isKnown = (id: string) => this.#isEntryId(id) || (own.get(id) ?? write.seq) < write.seq;
+    if (write.kind === "entry" && write.parentId !== null && !isKnown(write.parentId)) {
+      const reason = `the parent ${quoted(write.parentId)} is no entry before this one`;
+      this.#refuse(line, new LineFault("missing_parent", reason));
+      return { ...write, parentId: null };
+    }
+    if (this.#faults.isLenient && isTip(write) && typeof write.value === "string" && !isKnown(write.value)) {
+      const reason = `the tip ${quoted(write.value)} of a branch is no entry before it`;
+      this.#refuse(line, new LineFault("missing_reference", reason));
+      return undefined;
+    }
+    return write;
   }
 
-  #take(id: string, isEntry: boolean): void {
-    if (!this.#ids.add(id)) {
-      throw new LineFault("duplicate_id", `the id ${quoted(id)} is that of an earlier entry or usage row`);
-    }
-    this.#isEntry.push(isEntry ? 1 : 0);
+  #refuse(line: number, fault: LineFault): void {
+    if (!this.#faults.isLenient) throw fault;
+    this.#faults.add(line, fault);
   }
+
+  #isEntryId(id: string): boolean {
+    const number = this.#ids.find(id);
+    return number !== -1 && this.#isEntry.at(number) === 1;
+  }
+
+  #take({ id, kind }: CommittedWrite & { kind: "entry" | "usage" }): void {
+    this.#ids.add(id);
+    this.#isEntry.push(kind === "entry" ? 1 : 0);
+  }
+}
+
+function isTip(write: CommittedWrite): write is ValueSetWrite & { seq: number } {
+  return write.kind === "value" && write.op === "set" && write.namespace === branchTips().namespace;
 }
 
 /** @throws LineFault */

@@ -43,6 +43,8 @@ export interface CompactionEntry extends EntryBase {
   retainedTail: AgentMessage[];
   /** Estimated size of the context before the compaction, in tokens. */
   tokensBefore: number;
+  /** System prompt that the model still gets, before the summary. Later releases of pi keep it here. */
+  systemMessage?: AgentMessage;
   /** Data of the writer; never interpreted here. */
   details?: JsonValue;
   /** What making the summary consumed. Not part of the session's totals: those come from usage rows only. */

@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { JournalReader, JournalWriter, lentText } from "../../src/archive/journal.ts";
-import { memberPlaces } from "../../src/archive/member-text.ts";
+import { memberPlaces } from "../../src/archive/json-bytes.ts";
 
 /** What a file consists of: bytes of its own, and payloads that it spells as they are stored, or differently. */
 const pieces = fc.array(

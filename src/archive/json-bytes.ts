@@ -1,3 +1,21 @@
+/** Whether JSON text that a parser has accepted has more levels. */
+export function isDeeperThan(levels: number, json: Buffer): boolean {
+  if (json.length <= 2 * levels) return false;
+  let level = 0;
+  for (let at = 0; at < json.length; ) {
+    const byte = json[at];
+    if (byte === QUOTE) {
+      at = skipString(json, at);
+      continue;
+    }
+    if (byte === BRACE || byte === BRACKET) level++;
+    else if (byte === BRACE_END || byte === BRACKET_END) level--;
+    if (level > levels) return true;
+    at++;
+  }
+  return false;
+}
+
 /**
  * The text of a member's value, as it is spelled.
  *
