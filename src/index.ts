@@ -1,12 +1,17 @@
 export {
   ArchiveError,
   type ArchiveErrorCode,
+  type ExportFormat,
+  type ExportOptions,
+  type ExportOutcome,
+  exportSession,
   type FailedOutcome,
   type FileOutcome,
   type ImportOptions,
   type ImportProgress,
   type ImportReport,
   importArchives,
+  type LeftOut,
   type SkippedOutcome,
   type StoredOutcome,
 } from "./archive/index.ts";
@@ -82,6 +87,7 @@ export {
 } from "./postgres/database.ts";
 export type { DeletedRows } from "./postgres/delete-tenant.ts";
 export * from "./postgres/errors.ts";
+export type { SessionExporter, SessionSnapshot } from "./postgres/export-session.ts";
 export type { ArchiveRecord, ImportStream, SessionImporter } from "./postgres/import-session.ts";
 export type { IsolationCheck } from "./postgres/isolation.ts";
 export type { Lineage } from "./postgres/lineage.ts";
@@ -90,6 +96,7 @@ export type { MigrationStatus } from "./postgres/migrations.ts";
 export type { OpenOptions } from "./postgres/open-session.ts";
 export type { PageOptions, PageSort, SessionPage } from "./postgres/page-sessions.ts";
 export type { PreparedStatements } from "./postgres/pool.ts";
+export type { StoredEntry, StoredUsage, StoredValueWrite, StoredWrite } from "./postgres/read-writes.ts";
 export { type PgSession, type PgSessionCreateOptions, PgSessionRepo } from "./postgres/repo.ts";
 export type { MigrationRoles } from "./postgres/roles.ts";
 export type { DB } from "./postgres/schema.generated.ts";

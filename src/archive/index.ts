@@ -1,5 +1,12 @@
 export { ArchiveError, type ArchiveErrorCode } from "./errors.ts";
+export {
+  type ExportFormat,
+  type ExportOptions,
+  type ExportOutcome,
+  exportSession,
+} from "./export-session.ts";
 export { type ImportOptions, importArchives } from "./importer.ts";
+export type { LeftOut } from "./left-out.ts";
 export type {
   FailedOutcome,
   FileOutcome,

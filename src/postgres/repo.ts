@@ -8,6 +8,7 @@ import { StorageBackedSession, UUID_V7_IDS } from "../session/session.ts";
 import { createSession } from "./create-session.ts";
 import { deleteSession } from "./delete-session.ts";
 import { DatabaseClosedError } from "./errors.ts";
+import { PgSessionExporter, type SessionExporter } from "./export-session.ts";
 import { forkSession } from "./fork-session.ts";
 import { PgSessionImporter, type SessionImporter } from "./import-session.ts";
 import { type Lineage, readLineage } from "./lineage.ts";
@@ -52,6 +53,8 @@ export type PgSession = StorageBackedSession<PgSessionMetadata>;
 export class PgSessionRepo implements SessionRepo<PgSessionMetadata, PgSessionCreateOptions, ListOptions> {
   /** Stores whole archives; for `importArchives`. */
   readonly importer: SessionImporter;
+  /** Reads whole sessions; for `exportSession`. */
+  readonly exporter: SessionExporter;
   readonly #tables: Tables;
   readonly #tenantId: string;
   readonly #sessions: OpenSessions;
@@ -66,6 +69,7 @@ export class PgSessionRepo implements SessionRepo<PgSessionMetadata, PgSessionCr
     this.#tenantId = tenantId;
     this.#sessions = sessions;
     this.importer = new PgSessionImporter(tables, tenantId, (operation) => this.#admit(operation));
+    this.exporter = new PgSessionExporter(tables, tenantId, (operation) => this.#admit(operation));
   }
 
   /**

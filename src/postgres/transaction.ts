@@ -161,6 +161,39 @@ export function onSnapshot<T>(tables: Tables, context: Context, work: Work<T>): 
   return repeated(tables, context, "isolation level repeatable read", work);
 }
 
+/**
+ * What `work` yields, read on one snapshot as {@link onSnapshot} does. The transaction, and the connection, last until
+ * the last of it is taken or the caller goes no further. What was yielded cannot be taken back, so a failure is
+ * repeated only before that.
+ */
+export async function* streamOnSnapshot<T>(
+  tables: Tables,
+  context: Context,
+  work: (trx: Transaction) => AsyncIterable<T>,
+): AsyncGenerator<T> {
+  const begin = beginning(tables, "isolation level repeatable read, read only", "sorted", context);
+  const patience = new Patience(tables, context);
+  for (let isBegun = false; ; ) {
+    const connection = await patience.connect();
+    const trx = new SentTransaction(tables.db, connection, begin);
+    let failure: unknown;
+    try {
+      for await (const item of work(trx)) {
+        isBegun = true;
+        yield item;
+      }
+      return;
+    } catch (error) {
+      if (isBegun) throw typedFailure(error, tables);
+      failure = error;
+    } finally {
+      await trx.rollBack().catch(() => {});
+      connection.release();
+    }
+    if (!isStatementLost(failure) || !tables.pool.stopPreparing()) await patience.waitOrThrow(failure);
+  }
+}
+
 type Work<T> = (trx: Transaction) => Promise<T>;
 
 async function repeated<T>(

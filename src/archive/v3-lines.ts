@@ -1,0 +1,116 @@
+import { createHash } from "node:crypto";
+import type { BranchSummaryEntry, CompactionEntry } from "../contract/entry.ts";
+import type { LaneConfiguration } from "../contract/lane.ts";
+import type { CustomMessage } from "../contract/message.ts";
+import type { StoredEntry, StoredUsage } from "../postgres/read-writes.ts";
+import type { PgSessionMetadata } from "../postgres/session-row.ts";
+import { isJsonObject } from "./json-object.ts";
+import { members } from "./json-text.ts";
+
+/** Where a record stands in the file. */
+export interface RecordPlace {
+  readonly id: string;
+  readonly parentId: string | null;
+  /** Milliseconds since the epoch. */
+  readonly time: number;
+}
+
+export function v3Header({ id, createdAt, cwd = "", legacyParentSessionPath }: PgSessionMetadata): string {
+  const timestamp = isoTime(createdAt);
+  const header = { type: "session", version: 3, id, timestamp, cwd, parentSession: legacyParentSessionPath };
+  return `${JSON.stringify(header)}\n`;
+}
+
+/** Of a message that is no custom one, in the order in which pi writes the members. */
+export function messageLine(entry: StoredEntry, place: RecordPlace): string {
+  return line({ type: "message", ...base(place), customType: entry.customType }, entry.payload);
+}
+
+/** pi writes custom messages as records of their own, whose time is that of the message. */
+export function customMessageLine(message: CustomMessage, place: RecordPlace): string {
+  const { customType, content, display, details } = message;
+  return line({ type: "custom_message", customType, content, display, details, ...base(place) });
+}
+
+/** Whether a record of a custom message can say all of it. */
+export function isCustomMessage(message: unknown, time: number): message is CustomMessage {
+  if (!isJsonObject(message)) return false;
+  const { role, customType, content, details: _, display, timestamp, ...others } = message;
+  return (
+    role === "custom" &&
+    typeof customType === "string" &&
+    content !== undefined &&
+    typeof display === "boolean" &&
+    timestamp === time &&
+    Object.keys(others).length === 0
+  );
+}
+
+export function customLine({ customType, payload }: StoredEntry, place: RecordPlace): string {
+  return line({ type: "custom", customType }, payload, base(place));
+}
+
+/** `fromId`: `"root"` stands for no entry. */
+export function branchSummaryLine(entry: BranchSummaryEntry, fromId: string, place: RecordPlace): string {
+  const { id: _id, parentId: _parent, seq: _seq, timestamp: _time, type, fromId: _from, ...fields } = entry;
+  return line({ type, ...base(place), fromId, ...fields });
+}
+
+export function compactionLine(entry: CompactionEntry, firstKeptEntryId: string, place: RecordPlace): string {
+  const { id: _id, parentId: _parent, seq: _seq, timestamp: _time, ...fields } = entry;
+  const { type, summary, retainedTail: _, ...others } = fields;
+  return line({ type, ...base(place), summary, firstKeptEntryId, ...others });
+}
+
+export function nameLine(name: string, place: RecordPlace): string {
+  return line({ type: "session_info", ...base(place), name });
+}
+
+/** Without a label: takes it away. */
+export function labelLine(targetId: string, label: string | undefined, place: RecordPlace): string {
+  return line({ type: "label", ...base(place), targetId, label });
+}
+
+export function modelLine({ model }: LaneConfiguration, place: RecordPlace): string {
+  return line({ type: "model_change", ...base(place), provider: model.provider, modelId: model.modelId });
+}
+
+export function thinkingLevelLine({ thinkingLevel }: LaneConfiguration, place: RecordPlace): string {
+  return line({ type: "thinking_level_change", ...base(place), thinkingLevel });
+}
+
+export function activeToolsLine({ activeToolNames }: LaneConfiguration, place: RecordPlace): string {
+  return line({ type: "active_tools_change", ...base(place), activeToolNames });
+}
+
+export function usageLine(row: StoredUsage, place: RecordPlace): string {
+  const { provider, model, adjustment } = row;
+  const head = {
+    type: "usage",
+    ...base(place),
+    kind: adjustment ? "adjustment" : "call",
+    provider: provider ?? "unknown",
+    model: model ?? "unknown",
+  };
+  return line(head, `{"usage":${row.usage}}`);
+}
+
+/** An id for a record that has no entry: the same in each export, and no entry's. */
+export function recordId(...parts: (string | number | null)[]): string {
+  return createHash("sha256").update(JSON.stringify(parts)).digest("hex").slice(0, 16);
+}
+
+function line(...objects: (object | string)[]): string {
+  return `{${members(...objects)}}\n`;
+}
+
+function base({ id, parentId, time }: RecordPlace) {
+  return { id, parentId, timestamp: isoTime(time) };
+}
+
+/** The last moment that a date can be. */
+const MAX_TIME = 8.64e15;
+
+export function isoTime(time: number): string {
+  return new Date(Math.min(Math.max(time, -MAX_TIME), MAX_TIME)).toISOString();
+}
