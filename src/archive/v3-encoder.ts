@@ -44,6 +44,8 @@ export class V3Encoder {
   readonly #usage = new CountedUsage();
   /** Labels by the entry that they wait for. */
   readonly #awaited = new Map<string, string>();
+  /** Compactions that have what they retain once more before them. */
+  readonly #repeating = new Set<string>();
   #leaf: Leaf;
   #name: string | undefined;
   /** Of `main`; `undefined` without such a branch. */
@@ -140,12 +142,13 @@ export class V3Encoder {
 
   async *#compaction(entry: CompactionEntry, place: RecordPlace): AsyncGenerator<string> {
     this.#expectUsage(entry.id, entry.usage);
-    const firstKept = await firstKeptEntry(this.#session, entry);
+    const firstKept = await firstKeptEntry(this.#session, entry, (id) => this.#repeating.has(id));
     if (firstKept !== undefined) {
       yield compactionLine(entry, firstKept, place);
       return;
     }
     // Written before the compaction, so that no other path changes.
+    this.#repeating.add(entry.id);
     let { parentId } = place;
     const ids: string[] = [];
     for (const [number, message] of entry.retainedTail.entries()) {

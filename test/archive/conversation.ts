@@ -7,6 +7,7 @@ import {
   branchTip,
   deleteList,
   deleteValue,
+  type Entry,
   entryLabel,
   idleLaneState,
   insertEntry,
@@ -105,11 +106,19 @@ export async function converse(session: AnySession, steps: readonly Step[], pref
       tip === null || step.kind !== "compaction"
         ? []
         : await session.scanBranch({ start: tip, order: "oldestFirst" }, context);
-    const tail = path.flatMap((entry) => (entry.type === "message" ? [entry.message] : []));
+    const sinceCompaction = path.slice(path.findLastIndex((entry) => entry.type === "compaction") + 1);
+    const tail = sinceCompaction.flatMap(messagesOf);
     const writes = writesOf(step, { name, tip, ids, id: `${prefix}${number}`, tail });
     // pi's own types of the same shapes.
     await session.mutate((mutator) => mutator.commit(writes as never, context), context);
   }
+}
+
+function messagesOf(entry: Entry): AgentMessage[] {
+  if (entry.type === "message") return [entry.message];
+  if (entry.type !== "branch_summary" || entry.summary === "") return [];
+  const { summary, fromId, timestamp } = entry;
+  return [{ role: "branchSummary", summary, fromId, timestamp }];
 }
 
 interface Situation {
@@ -117,7 +126,7 @@ interface Situation {
   tip: string | null;
   ids: string[];
   id: string;
-  /** Messages of the path. */
+  /** What a compaction may retain. */
   tail: AgentMessage[];
 }
 
