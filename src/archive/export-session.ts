@@ -1,12 +1,13 @@
 import type { Context } from "../contract/context.ts";
 import { InvalidOptionError } from "../contract/errors.ts";
 import type { SessionExporter, SessionSnapshot } from "../postgres/export-session.ts";
+import { exportOriginal } from "./export-original.ts";
 import { exportV3 } from "./export-v3.ts";
 import { exportV4 } from "./export-v4.ts";
 import { type LeftOut, nothingLeftOut } from "./left-out.ts";
 
-/** `v3`: for pi 1.6.0. `v4`: format 4, for pi-agent-core 0.87.1. */
-export type ExportFormat = "v3" | "v4";
+/** `original`: the file that the session was imported from, and what came since. `v3`: for pi 1.6.0. `v4`: format 4, for pi-agent-core 0.87.1. */
+export type ExportFormat = "original" | "v3" | "v4";
 
 /** How to export. */
 export interface ExportOptions {
@@ -29,6 +30,7 @@ export interface ExportOutcome {
 }
 
 const FORMATS: Record<ExportFormat, (session: SessionSnapshot, leftOut: LeftOut) => AsyncIterable<Buffer>> = {
+  original: exportOriginal,
   v3: exportV3,
   v4: exportV4,
 };
@@ -38,7 +40,7 @@ const FORMATS: Record<ExportFormat, (session: SessionSnapshot, leftOut: LeftOut)
  * longest line and not for the session. A connection is in use until the last piece is taken or the iteration ended.
  *
  * @param exporter `repo.exporter` of the tenant that the session is in
- * @throws InvalidOptionError, InvalidTextError, SessionNotFoundError, SessionVersionError, and the database's errors;
+ * @throws InvalidOptionError, InvalidTextError, SessionNotFoundError, SessionVersionError, NoArchiveError, and the database's errors;
  *   then what was written before is no whole file
  * @example
  * const repo = await db.repo("default");
@@ -51,7 +53,8 @@ export async function* exportSession(
   context: Context,
 ): AsyncGenerator<Buffer> {
   const { format, onOutcome } = options;
-  if (!Object.hasOwn(FORMATS, format)) throw new InvalidOptionError("format", format, "pass v3 or v4");
+  if (!Object.hasOwn(FORMATS, format))
+    throw new InvalidOptionError("format", format, "pass original, v3 or v4");
   let bytes = 0;
   const leftOut = nothingLeftOut();
   const pieces = exporter.read(sessionId, (session) => written(session, format, leftOut), context);

@@ -153,6 +153,11 @@ export type V3RetainedRecord =
   | V3ContextEdit
   | V3Other;
 
+/** Whether this package knows what the record says. */
+export function isV3Type(type: string): type is V3Record["type"] {
+  return type !== "other" && (V3_TYPES as readonly string[]).includes(type);
+}
+
 export function isRetainedType(type: V3Record["type"]): type is V3RetainedRecord["type"] {
   return RETAINED_TYPES.has(type);
 }
@@ -185,7 +190,7 @@ export function v3Record(json: JsonObject): V3Record | undefined {
   if (type === "session") {
     throw fault("unsupported_record", "a second session header: split the file into one file per session");
   }
-  const isKnown = (V3_TYPES as readonly string[]).includes(type) && type !== "other";
+  const isKnown = isV3Type(type);
   if (!isKnown && structureOf(json) === undefined) return undefined;
   const record = isKnown ? (json as JsonObject & V3Record) : otherRecord(json, type);
   if (typeof json["id"] !== "string") throw invalid("the `id` of the record is not a string");

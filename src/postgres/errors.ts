@@ -337,3 +337,17 @@ export class StoredDataError extends PiSessionError {
     super(`The database holds ${problem}, which this package never writes: restore the row from a backup.`);
   }
 }
+
+/** The session was not imported from a file, or by a release that kept no journal, so there is no original to export. */
+export class NoArchiveError extends PiSessionError {
+  readonly code = "no_archive";
+  /** Id of the session. */
+  readonly sessionId: string;
+
+  constructor(sessionId: string) {
+    super(
+      `The session ${JSON.stringify(sessionId)} has no original file: export it in another format, v3 or v4.`,
+    );
+    this.sessionId = sessionId;
+  }
+}

@@ -4,7 +4,14 @@ import { SessionNotFoundError, SessionVersionError } from "../contract/errors.ts
 import { STORAGE_VERSION, type StorageBranchScan } from "../contract/storage.ts";
 import { assertSessionId } from "../contract/text.ts";
 import { entryOf, type StructureRow } from "./entry-columns.ts";
-import { readWrites, type StoredWrite, seqsStatement, valueStatement } from "./read-writes.ts";
+import { readArchive, readJournal, readPayloads, type StoredArchive } from "./read-journal.ts";
+import {
+  firstSeqStatement,
+  readWrites,
+  type StoredWrite,
+  seqsStatement,
+  valueStatement,
+} from "./read-writes.ts";
 import { branchStatement } from "./scan-branch.ts";
 import type { SessionKey } from "./session-key.ts";
 import { isSession, METADATA_COLUMNS, metadataOf, type PgSessionMetadata } from "./session-row.ts";
@@ -17,6 +24,14 @@ export interface SessionSnapshot {
   readonly nextSeq: number;
   /** All writes that still count, in the order of their `seq`, in groups that fit into memory. */
   writes(fromSeq?: number): AsyncIterable<readonly StoredWrite[]>;
+  /** The file that it was imported from; `undefined` if it was not. */
+  archive(): Promise<StoredArchive | undefined>;
+  /** The archive journal, in pieces. */
+  journal(): AsyncIterable<Buffer>;
+  /** JSON of the payloads that the journal can refer to, in the order of their `seq`. */
+  payloads(range: { beforeSeq: number }): AsyncIterable<string>;
+  /** The `seq` of a value, or of the first element of a list; `undefined` if there is none. */
+  firstSeq(address: { kind: "value" | "list"; namespace: string; key: string }): Promise<number | undefined>;
   /** JSON text of a value; `undefined` if it is not set. */
   value(namespace: string, key: string): Promise<{ value: string; seq: number } | undefined>;
   /** Entries on a path to a root. `query.start` must be an entry of the session. */
@@ -99,6 +114,13 @@ async function* readSession<T>(
     metadata,
     nextSeq: row.next_seq,
     writes: (fromSeq = 1) => readWrites(trx, key, fromSeq, context),
+    archive: () => readArchive(trx, key),
+    journal: () => readJournal(trx, key, context),
+    payloads: (range) => readPayloads(trx, key, range, context),
+    async firstSeq(address) {
+      const [[found]] = await trx.send(firstSeqStatement(trx.db, key, address));
+      return found?.seq;
+    },
     async value(namespace, name) {
       const [[found]] = await trx.send(valueStatement(trx.db, key, namespace, name));
       return found;

@@ -284,3 +284,18 @@ export function valueStatement(db: Kysely<DB>, key: SessionKey, namespace: strin
     .where("namespace", "=", namespace)
     .where("key", "=", name);
 }
+
+export function firstSeqStatement(
+  db: Kysely<DB>,
+  key: SessionKey,
+  { kind, namespace, key: name }: { kind: "value" | "list"; namespace: string; key: string },
+) {
+  return db
+    .selectFrom(kind === "value" ? "scalar_values" : "list_values")
+    .select("seq")
+    .where(isSession(key))
+    .where("namespace", "=", namespace)
+    .where("key", "=", name)
+    .orderBy("seq")
+    .limit(1);
+}
