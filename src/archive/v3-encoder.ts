@@ -36,43 +36,58 @@ export interface Leaf {
   readonly time: number;
 }
 
+/** Name and labels as the records of a file say them. */
+export interface Said {
+  readonly name: string | undefined;
+  /** By labelled entry. */
+  readonly labels: ReadonlyMap<string, string>;
+}
+
+const NOTHING_SAID: Said = { name: undefined, labels: new Map() };
+
 /** Writes a session, from some `seq` on, as records of version 3: what pi would have appended to its file. */
 export class V3Encoder {
   readonly #session: SessionSnapshot;
   readonly #leftOut: LeftOut;
   readonly #fromSeq: number;
+  readonly #said: Said;
   readonly #usage = new CountedUsage();
   /** Labels by the entry that they wait for. */
   readonly #awaited = new Map<string, string>();
   /** Compactions that have what they retain once more before them. */
   readonly #repeating = new Set<string>();
   #leaf: Leaf;
-  #name: string | undefined;
+  /** Any JSON, if it was not set by `session.setName`. */
+  #name: unknown;
   /** Of `main`; `undefined` without such a branch. */
   #tip: string | null | undefined;
   /** Of the branch that was moved last. */
   #lastTip: string | null | undefined;
   #settings: Settings | undefined;
 
+  /** `said`: what the records before `fromSeq` say. */
   constructor(
     session: SessionSnapshot,
     leftOut: LeftOut,
-    { leaf, fromSeq }: { leaf: Leaf; fromSeq: number },
+    { leaf, fromSeq, said = NOTHING_SAID }: { leaf: Leaf; fromSeq: number; said?: Said },
   ) {
     this.#session = session;
     this.#leftOut = leftOut;
     this.#leaf = leaf;
     this.#fromSeq = fromSeq;
+    this.#said = said;
   }
 
   /** Lines with their line feeds. */
   async *lines(): AsyncGenerator<string> {
-    this.#tip = await this.#storedTip();
+    this.#tip = await this.#stored<string | null>(TIPS, MAIN);
+    this.#name = await this.#stored(sessionName.namespace, "");
     this.#settings = await this.#storedSettings();
     for await (const group of this.#session.writes(this.#fromSeq)) {
       const seqs = await this.#session.seqsOf(group.filter(isLabel).map(({ key }) => key));
       for (const write of group) yield* this.#write(write, seqs);
     }
+    yield* this.#removals();
     yield* this.#end();
   }
 
@@ -109,7 +124,7 @@ export class V3Encoder {
     const label = this.#awaited.get(stored.id);
     if (label === undefined) return;
     this.#awaited.delete(stored.id);
-    yield labelLine(stored.id, label, this.#follow("label", stored.id));
+    yield labelLine(stored.id, label, this.#follow(this.#newId("label", stored.id)));
   }
 
   /** The record that an entry follows: the last one, if nothing but labels and settings stand after its parent. */
@@ -175,7 +190,9 @@ export class V3Encoder {
     const usage = importedUsage(JSON.parse(row.usage));
     const isCounted =
       !row.adjustment && row.entryId !== null && usage !== undefined && this.#usage.count(row.entryId, usage);
-    if (!isCounted) yield usageLine(row, { ...this.#follow("usage", row.seq), time: row.timestamp });
+    if (isCounted) return;
+    const { parentId } = this.#follow(row.id);
+    yield usageLine(row, { id: row.id, parentId, time: row.timestamp });
   }
 
   async *#value(write: StoredValueWrite, seqs: ReadonlyMap<string, number>): AsyncGenerator<string> {
@@ -187,14 +204,11 @@ export class V3Encoder {
       const label: unknown = JSON.parse(write.value);
       if (typeof label !== "string" || label === "" || !seqs.has(key)) this.#leftOut.values++;
       else if ((seqs.get(key) as number) > seq) this.#awaited.set(key, label);
-      else yield labelLine(key, label, this.#follow("label", seq));
+      else yield labelLine(key, label, this.#follow(this.#newId("label", seq)));
     } else if (namespace === sessionName.namespace && key === "") {
       const name: unknown = JSON.parse(write.value);
       if (typeof name !== "string" || name === "") this.#leftOut.values++;
-      else {
-        this.#name = name;
-        yield nameLine(name, this.#follow("name", seq));
-      }
+      else yield nameLine(name, this.#follow(this.#newId("name", seq)));
     } else if (key === MAIN && namespace === CONFIGURATIONS && this.#settings !== undefined) {
       if (this.#settings.nextId !== undefined) yield* this.#configuration(this.#settings);
     } else if (
@@ -225,6 +239,16 @@ export class V3Encoder {
     this.#leaf = { id: parentId, entryId: anchorId, time: leaf.time };
   }
 
+  /** What the file says and the session does not any more. */
+  async *#removals(): AsyncGenerator<string> {
+    if (this.#said.name !== undefined && this.#name === undefined)
+      yield nameLine("", this.#follow(this.#newId("name", "")));
+    for (const target of this.#said.labels.keys()) {
+      if ((await this.#session.value(LABELS, target)) === undefined)
+        yield labelLine(target, undefined, this.#follow(this.#newId("label", target)));
+    }
+  }
+
   *#end(): Generator<string> {
     const tip = this.#tip === undefined ? this.#lastTip : this.#tip;
     this.#leftOut.values += this.#awaited.size;
@@ -238,20 +262,26 @@ export class V3Encoder {
     if (tip === undefined || tip === this.#leaf.entryId) return;
     // pi goes on after the last record, so there has to be one after the tip; the name once more changes nothing.
     this.#leaf = { id: tip, entryId: tip, time: this.#leaf.time };
-    yield nameLine(this.#name ?? "", this.#follow("tip", this.#session.nextSeq));
+    yield nameLine(
+      typeof this.#name === "string" ? this.#name : "",
+      this.#follow(this.#newId("tip", this.#session.nextSeq)),
+    );
   }
 
   /** A place after the last record, as pi appends what is no entry. */
-  #follow(what: string, which: string | number): RecordPlace {
+  #follow(id: string): RecordPlace {
     const { id: parentId, entryId, time } = this.#leaf;
-    const id = recordId(what, this.#session.metadata.id, which, parentId);
     this.#leaf = { id, entryId, time };
     return { id, parentId, time };
   }
 
-  async #storedTip(): Promise<string | null | undefined> {
-    const found = await this.#session.value(TIPS, MAIN);
-    return found === undefined ? undefined : (JSON.parse(found.value) as string | null);
+  #newId(what: string, which: string | number): string {
+    return recordId(what, this.#session.metadata.id, which, this.#leaf.id);
+  }
+
+  async #stored<T>(namespace: string, key: string): Promise<T | undefined> {
+    const found = await this.#session.value(namespace, key);
+    return found === undefined ? undefined : (JSON.parse(found.value) as T);
   }
 
   /** Where on the path of `main` its lane was configured: after the entries of then, before those of later. */

@@ -2,10 +2,12 @@ import { createHash } from "node:crypto";
 import type { BranchSummaryEntry, CompactionEntry } from "../contract/entry.ts";
 import type { LaneConfiguration } from "../contract/lane.ts";
 import type { CustomMessage } from "../contract/message.ts";
+import { RECORD_PREFIX } from "../contract/record.ts";
 import type { StoredEntry, StoredUsage } from "../postgres/read-writes.ts";
 import type { PgSessionMetadata } from "../postgres/session-row.ts";
 import { isJsonObject } from "./json-object.ts";
 import { members } from "./json-text.ts";
+import { V3_TYPES } from "./v3-record.ts";
 
 /** Where a record stands in the file. */
 export interface RecordPlace {
@@ -47,7 +49,22 @@ export function isCustomMessage(message: unknown, time: number): message is Cust
 }
 
 export function customLine({ customType, payload }: StoredEntry, place: RecordPlace): string {
-  return line({ type: "custom", customType }, payload, base(place));
+  const record = keptRecord(customType, payload);
+  return record === undefined
+    ? line({ type: "custom", customType }, payload, base(place))
+    : line({ type: record.type, ...base(place) }, record.fields);
+}
+
+/** The record that an entry stands for which was imported from a type that no other entry can hold. */
+function keptRecord(customType = "", payload: string): { type: string; fields: object } | undefined {
+  const type = customType.slice(RECORD_PREFIX.length);
+  if (!customType.startsWith(RECORD_PREFIX) || !isKept(type)) return undefined;
+  const { data } = JSON.parse(payload) as { data?: unknown };
+  return isJsonObject(data) ? { type, fields: data } : undefined;
+}
+
+function isKept(type: string): boolean {
+  return type === "context_edit" || !["session", ...V3_TYPES].includes(type);
 }
 
 /** `fromId`: `"root"` stands for no entry. */
@@ -83,16 +100,14 @@ export function activeToolsLine({ activeToolNames }: LaneConfiguration, place: R
   return line({ type: "active_tools_change", ...base(place), activeToolNames });
 }
 
+/** Of a row that no message says. Rows that were imported from such a record say what it was. */
 export function usageLine(row: StoredUsage, place: RecordPlace): string {
-  const { provider, model, adjustment } = row;
-  const head = {
-    type: "usage",
-    ...base(place),
-    kind: adjustment ? "adjustment" : "call",
-    provider: provider ?? "unknown",
-    model: model ?? "unknown",
-  };
-  return line(head, `{"usage":${row.usage}}`);
+  const details: unknown = JSON.parse(row.details ?? "null");
+  const told = isJsonObject(details) ? details : {};
+  const { kind = row.adjustment ? "adjustment" : "call", note } = told;
+  const { provider = row.provider ?? "unknown", model = row.model ?? "unknown" } = told;
+  const head = { type: "usage", ...base(place), kind, provider, model };
+  return line(head, `{"usage":${row.usage}}`, { note });
 }
 
 /** An id for a record that has no entry: the same in each export, and no entry's. */

@@ -5,13 +5,7 @@ import fc from "fast-check";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { importArchives } from "../../src/archive/index.ts";
 import { BACKGROUND_CONTEXT as context } from "../../src/contract/context.ts";
-import {
-  type AgentMessage,
-  branchTip,
-  buildSessionContext,
-  laneConfig,
-  type PgSession,
-} from "../../src/index.ts";
+import { type AgentMessage, buildSessionContext, laneConfig, type PgSession } from "../../src/index.ts";
 import type { PgSessionRepo } from "../../src/postgres/repo.ts";
 import { openTestDatabase, type TestDatabase } from "../support/database.ts";
 import { conversation, converse, ONLY_V4 } from "./conversation.ts";
