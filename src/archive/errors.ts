@@ -42,6 +42,10 @@ export type ArchiveErrorCode =
   | "file_changed"
   /** What would be stored does not give the file's bytes back: a defect of this package. */
   | "not_reproducible"
+  /** A file that is to be written cannot be: of the directory, its permissions or the disk. */
+  | "unwritable"
+  /** A file that is to be written is there already. */
+  | "file_exists"
   /** The session is already stored, and not from the same bytes. */
   | "session_exists";
 
@@ -52,7 +56,7 @@ export interface ArchiveErrorPlace {
 }
 
 /**
- * An archive cannot be imported. Neither message nor reason repeats message content. `importArchives` reports it and
+ * An archive cannot be imported, or a file not be written. Neither message nor reason repeats message content. `importArchives` reports it and
  * never throws it.
  */
 export class ArchiveError extends PiSessionError {

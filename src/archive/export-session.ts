@@ -6,13 +6,23 @@ import { exportV3 } from "./export-v3.ts";
 import { exportV4 } from "./export-v4.ts";
 import { type LeftOut, nothingLeftOut } from "./left-out.ts";
 
-/** `original`: the file that the session was imported from, and what came since. `v3`: for pi 1.6.0. `v4`: format 4, for pi-agent-core 0.87.1. */
-export type ExportFormat = "original" | "v3" | "v4";
+export const EXPORT_FORMATS = ["original", "v3", "v4"] as const;
+
+/**
+ * `original`: the file that the session was imported from, and what was added since as pi would have. `v3`: for pi
+ * 1.6.0. `v4`: for pi-agent-core 0.87.1.
+ */
+export type ExportFormat = (typeof EXPORT_FORMATS)[number];
 
 /** How to export. */
 export interface ExportOptions {
   /** Of the file. */
   format: ExportFormat;
+  /**
+   * Path of the parent session's file. Version 3 names a parent so; without it, it does not name a parent that is known
+   * by its id.
+   */
+  parentPath?: string;
   /** Called once, after the last piece. */
   onOutcome?: (outcome: ExportOutcome) => void;
 }
@@ -29,7 +39,10 @@ export interface ExportOutcome {
   leftOut: LeftOut;
 }
 
-const FORMATS: Record<ExportFormat, (session: SessionSnapshot, leftOut: LeftOut) => AsyncIterable<Buffer>> = {
+const FORMATS: Record<
+  ExportFormat,
+  (session: SessionSnapshot, leftOut: LeftOut, options: ExportOptions) => AsyncIterable<Buffer>
+> = {
   original: exportOriginal,
   v3: exportV3,
   v4: exportV4,
@@ -40,8 +53,8 @@ const FORMATS: Record<ExportFormat, (session: SessionSnapshot, leftOut: LeftOut)
  * longest line and not for the session. A connection is in use until the last piece is taken or the iteration ended.
  *
  * @param exporter `repo.exporter` of the tenant that the session is in
- * @throws InvalidOptionError, InvalidTextError, SessionNotFoundError, SessionVersionError, NoArchiveError, and the database's errors;
- *   then what was written before is no whole file
+ * @throws InvalidOptionError, InvalidTextError, SessionNotFoundError, SessionVersionError, NoArchiveError, and the
+ *   database's errors; then what was written before is no whole file
  * @example
  * const repo = await db.repo("default");
  * await pipeline(exportSession(repo.exporter, id, { format: "v4" }, context), createWriteStream("session.jsonl"));
@@ -57,15 +70,10 @@ export async function* exportSession(
     throw new InvalidOptionError("format", format, "pass original, v3 or v4");
   let bytes = 0;
   const leftOut = nothingLeftOut();
-  const pieces = exporter.read(sessionId, (session) => written(session, format, leftOut), context);
+  const pieces = exporter.read(sessionId, (session) => FORMATS[format](session, leftOut, options), context);
   for await (const piece of pieces) {
     bytes += piece.length;
     yield piece;
   }
   onOutcome?.({ sessionId, format, bytes, leftOut });
-}
-
-function written(session: SessionSnapshot, format: ExportFormat, leftOut: LeftOut): AsyncIterable<Buffer> {
-  if (session.metadata.metadata !== undefined) leftOut.metadata = 1;
-  return FORMATS[format](session, leftOut);
 }

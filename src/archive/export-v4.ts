@@ -1,9 +1,11 @@
 import type { SessionSnapshot } from "../postgres/export-session.ts";
 import type { StoredWrite } from "../postgres/read-writes.ts";
 import { members } from "./json-text.ts";
+import type { LeftOut } from "./left-out.ts";
 
 /** A session as a format-4 file: what its writes amount to, one transaction per write, as pi's own forks are written. */
-export async function* exportV4(session: SessionSnapshot): AsyncGenerator<Buffer> {
+export async function* exportV4(session: SessionSnapshot, leftOut: LeftOut): AsyncGenerator<Buffer> {
+  if (session.metadata.metadata !== undefined) leftOut.metadata = 1;
   yield Buffer.from(headerLine(session));
   for await (const group of session.writes()) yield Buffer.from(group.map(v4Line).join(""));
 }

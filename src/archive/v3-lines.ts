@@ -5,6 +5,7 @@ import type { CustomMessage } from "../contract/message.ts";
 import { RECORD_PREFIX } from "../contract/record.ts";
 import type { StoredEntry, StoredUsage } from "../postgres/read-writes.ts";
 import type { PgSessionMetadata } from "../postgres/session-row.ts";
+import { isoTime } from "./archive-name.ts";
 import { isJsonObject } from "./json-object.ts";
 import { members } from "./json-text.ts";
 import { V3_TYPES } from "./v3-record.ts";
@@ -17,9 +18,8 @@ export interface RecordPlace {
   readonly time: number;
 }
 
-export function v3Header({ id, createdAt, cwd = "", legacyParentSessionPath }: PgSessionMetadata): string {
-  const timestamp = isoTime(createdAt);
-  const header = { type: "session", version: 3, id, timestamp, cwd, parentSession: legacyParentSessionPath };
+export function v3Header({ id, createdAt, cwd = "" }: PgSessionMetadata, parentSession?: string): string {
+  const header = { type: "session", version: 3, id, timestamp: isoTime(createdAt), cwd, parentSession };
   return `${JSON.stringify(header)}\n`;
 }
 
@@ -121,11 +121,4 @@ function line(...objects: (object | string)[]): string {
 
 function base({ id, parentId, time }: RecordPlace) {
   return { id, parentId, timestamp: isoTime(time) };
-}
-
-/** The last moment that a date can be. */
-const MAX_TIME = 8.64e15;
-
-export function isoTime(time: number): string {
-  return new Date(Math.min(Math.max(time, -MAX_TIME), MAX_TIME)).toISOString();
 }

@@ -7,6 +7,7 @@ import { addConnectionOptions } from "./connection.ts";
 import { addDelete } from "./delete.ts";
 import { addDoctor } from "./doctor.ts";
 import { EXIT, EXIT_HELP, exitCodeOf } from "./exit-codes.ts";
+import { addExport } from "./export.ts";
 import { addImport } from "./import.ts";
 import { endBy, heedSignals, interruptedBy } from "./interruption.ts";
 import { addList } from "./list.ts";
@@ -42,6 +43,7 @@ addConnectionOptions(program);
 for (const add of [
   addMigrate,
   addImport,
+  addExport,
   addList,
   addShow,
   addUsage,

@@ -1,0 +1,104 @@
+import { randomUUID } from "node:crypto";
+import { createWriteStream } from "node:fs";
+import { link, mkdir, rename, rm, stat } from "node:fs/promises";
+import { join } from "node:path";
+import { pipeline } from "node:stream/promises";
+import type { Context } from "../contract/context.ts";
+import type { SessionExporter } from "../postgres/export-session.ts";
+import { archiveName } from "./archive-name.ts";
+import { ArchiveError } from "./errors.ts";
+import { type ExportOptions, type ExportOutcome, exportSession } from "./export-session.ts";
+
+/** Where a session is exported to. */
+export interface ExportFileOptions extends Omit<ExportOptions, "onOutcome"> {
+  /** It is created if it is not there. */
+  directory: string;
+  /** Whether a file of that name is replaced. Otherwise it stays, and the export is refused. */
+  force: boolean;
+}
+
+/**
+ * Exports a session into a file of its own, with the name that pi gives it. The file is there when it is whole, and
+ * not before.
+ *
+ * @throws ArchiveError with code `file_exists` or `unwritable`, and what `exportSession` throws; then no file is left
+ */
+export async function exportFile(
+  exporter: SessionExporter,
+  session: { id: string; createdAt: number },
+  { directory, force, ...options }: ExportFileOptions,
+  context: Context,
+): Promise<ExportOutcome & { path: string }> {
+  const path = join(directory, archiveName(session));
+  const draft = join(directory, `.${randomUUID()}.tmp`);
+  let outcome: ExportOutcome | undefined;
+  try {
+    await mkdir(directory, { recursive: true });
+    if (!force && (await exists(path))) throw fileExists(path);
+    const onOutcome = (told: ExportOutcome) => {
+      outcome = told;
+    };
+    await pipeline(
+      exportSession(exporter, session.id, { ...options, onOutcome }, context),
+      createWriteStream(draft, { flags: "wx", flush: true }),
+    );
+    await (force ? rename(draft, path) : publish(draft, path));
+  } catch (error) {
+    throw writingError(path, error);
+  } finally {
+    await rm(draft, { force: true });
+  }
+  return { ...(outcome as ExportOutcome), path };
+}
+
+/** A second name, unlike a new one, replaces nothing that somebody has put there in the meantime. */
+async function publish(draft: string, path: string): Promise<void> {
+  try {
+    await link(draft, path);
+  } catch (error) {
+    if (codeOf(error) === "EEXIST") throw fileExists(path);
+    await rename(draft, path); // a file system without links
+  }
+}
+
+async function exists(path: string): Promise<boolean> {
+  try {
+    await stat(path);
+    return true;
+  } catch (error) {
+    if (codeOf(error) === "ENOENT") return false;
+    throw error;
+  }
+}
+
+function fileExists(path: string): ArchiveError {
+  return new ArchiveError(
+    "file_exists",
+    { path },
+    "this file is there already: move it, or have it replaced",
+  );
+}
+
+/** What the operating system says against a file that is to be written. */
+function writingError(path: string, error: unknown): unknown {
+  const { syscall } = (error ?? {}) as NodeJS.ErrnoException;
+  if (error instanceof ArchiveError || syscall === undefined || !FILE_CALLS.has(syscall)) return error;
+  const reason = `it cannot be written (${codeOf(error)}): check the directory, its permissions and the disk`;
+  return new ArchiveError("unwritable", { path }, reason, { cause: error });
+}
+
+/** Those of the network fail with codes too. */
+const FILE_CALLS: ReadonlySet<string> = new Set([
+  "mkdir",
+  "stat",
+  "open",
+  "write",
+  "fsync",
+  "close",
+  "rename",
+  "link",
+]);
+
+function codeOf(error: unknown): string | undefined {
+  return (error as NodeJS.ErrnoException | null)?.code;
+}
