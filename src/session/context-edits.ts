@@ -15,7 +15,7 @@ export class ContextEdits {
   constructor(path: readonly Entry[], compactionAt: number) {
     const first = retainedFrom(path, compactionAt);
     this.#retained = path.slice(first, Math.max(compactionAt, first)).filter(givesMessage).map(idOf);
-    for (const entry of path.slice(first)) this.#note(entry);
+    for (const entry of path) this.#note(entry);
   }
 
   /** The message of an entry as the model gets it. */
@@ -38,10 +38,7 @@ export class ContextEdits {
   }
 }
 
-/**
- * Position of the first entry that a compaction retained: its tail are the last messages before it. Edits of what it
- * summarized are in the summary.
- */
+/** Position of the first entry that a compaction retained: its tail are the last messages before it. */
 function retainedFrom(path: readonly Entry[], compactionAt: number): number {
   const compaction = path[compactionAt];
   if (compaction?.type !== "compaction") return 0;

@@ -150,6 +150,19 @@ test("edits can be left out of account", async () => {
   expect(await contextOf(path, { contextEdits: false })).toEqual([{ role: "user", content: "as it was" }]);
 });
 
+test("text in the place of an answer's parts becomes a part", async () => {
+  await using directory = await scratch();
+  const path = await directory.write(
+    "s.jsonl",
+    jsonl(
+      header,
+      record("a", null, { type: "message", message: ASSISTANT }),
+      record("b", "a", edit("a", { content: "shorter" })),
+    ),
+  );
+  expect(await contextOf(path)).toEqual([{ ...ASSISTANT, content: [{ type: "text", text: "shorter" }] }]);
+});
+
 test("a compaction brings its system message, in the place of those that it keeps", async () => {
   await using directory = await scratch();
   const system = (content: string) => ({ role: "system", content, timestamp: 1 });
