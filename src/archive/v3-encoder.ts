@@ -57,8 +57,9 @@ export class V3Encoder {
   /** Compactions that have what they retain once more before them. */
   readonly #repeating = new Set<string>();
   #leaf: Leaf;
-  /** Any JSON, if it was not set by `session.setName`. */
-  #name: unknown;
+  /** Whether each record so far follows the one before. */
+  #isOnward = true;
+  #name: string | undefined;
   /** Of `main`; `undefined` without such a branch. */
   #tip: string | null | undefined;
   /** Of the branch that was moved last. */
@@ -81,7 +82,7 @@ export class V3Encoder {
   /** Lines with their line feeds. */
   async *lines(): AsyncGenerator<string> {
     this.#tip = await this.#stored<string | null>(TIPS, MAIN);
-    this.#name = await this.#stored(sessionName.namespace, "");
+    this.#name = textOf(await this.#stored(sessionName.namespace, ""));
     this.#settings = await this.#storedSettings();
     for await (const group of this.#session.writes(this.#fromSeq)) {
       const seqs = await this.#session.seqsOf(group.filter(isLabel).map(({ key }) => key));
@@ -109,6 +110,7 @@ export class V3Encoder {
 
   async *#entry(stored: StoredEntry): AsyncGenerator<string> {
     const place = { id: stored.id, parentId: this.#parentOf(stored), time: stored.timestamp };
+    this.#isOnward &&= place.parentId === this.#leaf.id;
     if (stored.type === "compaction") {
       yield* this.#compaction(parsed(stored) as CompactionEntry, place);
     } else if (stored.type === "branch_summary") {
@@ -201,14 +203,13 @@ export class V3Encoder {
       this.#lastTip = JSON.parse(write.value) as string | null;
       if (key !== MAIN) this.#leftOut.branches++;
     } else if (namespace === LABELS) {
-      const label: unknown = JSON.parse(write.value);
-      if (typeof label !== "string" || label === "" || !seqs.has(key)) this.#leftOut.values++;
+      const label = textOf(JSON.parse(write.value));
+      if (label === undefined || !seqs.has(key)) this.#leftOut.values++;
       else if ((seqs.get(key) as number) > seq) this.#awaited.set(key, label);
       else yield labelLine(key, label, this.#follow(this.#newId("label", seq)));
     } else if (namespace === sessionName.namespace && key === "") {
-      const name: unknown = JSON.parse(write.value);
-      if (typeof name !== "string" || name === "") this.#leftOut.values++;
-      else yield nameLine(name, this.#follow(this.#newId("name", seq)));
+      if (this.#name === undefined) this.#leftOut.values++;
+      else yield nameLine(this.#name, this.#follow(this.#newId("name", seq)));
     } else if (key === MAIN && namespace === CONFIGURATIONS && this.#settings !== undefined) {
       if (this.#settings.nextId !== undefined) yield* this.#configuration(this.#settings);
     } else if (
@@ -234,7 +235,9 @@ export class V3Encoder {
     };
     yield modelLine(configuration, place("model"));
     yield thinkingLevelLine(configuration, place("thinking"));
-    if (configuration.activeToolNames.length > 0) yield activeToolsLine(configuration, place("tools"));
+    // No record says that there are none, unless an earlier one may say that there are some.
+    if (configuration.activeToolNames.length > 0 || this.#fromSeq > 1)
+      yield activeToolsLine(configuration, place("tools"));
     settings.recordId = parentId as string;
     this.#leaf = { id: parentId, entryId: anchorId, time: leaf.time };
   }
@@ -244,7 +247,7 @@ export class V3Encoder {
     if (this.#said.name !== undefined && this.#name === undefined)
       yield nameLine("", this.#follow(this.#newId("name", "")));
     for (const target of this.#said.labels.keys()) {
-      if ((await this.#session.value(LABELS, target)) === undefined)
+      if (textOf(await this.#stored(LABELS, target)) === undefined)
         yield labelLine(target, undefined, this.#follow(this.#newId("label", target)));
     }
   }
@@ -253,19 +256,18 @@ export class V3Encoder {
     const tip = this.#tip === undefined ? this.#lastTip : this.#tip;
     this.#leftOut.values += this.#awaited.size;
     this.#leftOut.uncountedUsage = this.#usage.uncounted;
-    if (
-      this.#settings !== undefined &&
-      this.#settings.nextId === undefined &&
-      this.#settings.seq >= this.#fromSeq
-    )
+    if (this.#settings !== undefined && this.#isConfiguredLast(this.#settings, tip ?? null))
       yield* this.#configuration({ ...this.#settings, anchorId: tip ?? null });
     if (tip === undefined || tip === this.#leaf.entryId) return;
     // pi goes on after the last record, so there has to be one after the tip; the name once more changes nothing.
     this.#leaf = { id: tip, entryId: tip, time: this.#leaf.time };
-    yield nameLine(
-      typeof this.#name === "string" ? this.#name : "",
-      this.#follow(this.#newId("tip", this.#session.nextSeq)),
-    );
+    yield nameLine(this.#name ?? "", this.#follow(this.#newId("tip", this.#session.nextSeq)));
+  }
+
+  /** Whether the configuration has to come last: nothing of its path follows it, or that leaves the file's own path. */
+  #isConfiguredLast({ seq, nextId }: Settings, tip: string | null): boolean {
+    if (seq >= this.#fromSeq) return nextId === undefined;
+    return !this.#isOnward || tip !== this.#leaf.entryId;
   }
 
   /** A place after the last record, as pi appends what is no entry. */
@@ -319,6 +321,11 @@ const LABELS = entryLabel("").namespace;
 
 function isLabel(write: StoredWrite): write is StoredValueWrite {
   return write.kind === "value" && write.namespace === LABELS;
+}
+
+/** An empty name or label takes one away in version 3, and other JSON is none. */
+function textOf(json: unknown): string | undefined {
+  return typeof json === "string" && json !== "" ? json : undefined;
 }
 
 function isIdle(value: string): boolean {

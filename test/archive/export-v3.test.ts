@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { SessionManager } from "@earendil-works/pi-coding-agent";
 import fc from "fast-check";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { importArchives } from "../../src/archive/index.ts";
+import { type ImportOptions, importArchives } from "../../src/archive/index.ts";
 import { BACKGROUND_CONTEXT as context } from "../../src/contract/context.ts";
 import { type AgentMessage, buildSessionContext, laneConfig, type PgSession } from "../../src/index.ts";
 import type { PgSessionRepo } from "../../src/postgres/repo.ts";
@@ -27,16 +27,16 @@ async function emptyRepo(): Promise<PgSessionRepo> {
   return database.database.repo(tenant);
 }
 
-async function imported(path: string, repo?: PgSessionRepo): Promise<PgSession> {
+async function imported(path: string, repo?: PgSessionRepo, options: ImportOptions = {}): Promise<PgSession> {
   const into = repo ?? (await emptyRepo());
-  const report = await importArchives(into.importer, [path], {}, context);
+  const report = await importArchives(into.importer, [path], options, context);
   expect(report.files).toMatchObject([{ path, status: "imported" }]);
   const { sessionId: id } = report.files[0] as { sessionId: string };
   return into.open({ id }, context);
 }
 
-async function imports(path: string): Promise<State> {
-  const session = await imported(path);
+async function imports(path: string, options?: ImportOptions): Promise<State> {
+  const session = await imported(path, undefined, options);
   return stateOf(session).finally(() => session.close(context));
 }
 
@@ -85,9 +85,44 @@ describe("an imported version 3 session", () => {
   });
 });
 
-describe("a session that was never a file", () => {
-  const inVersion3 = conversation((kind) => !ONLY_V4.has(kind));
+const inVersion3 = conversation((kind) => !ONLY_V4.has(kind));
 
+describe("an imported version 3 session that grew", () => {
+  test("is its file and then what pi would have appended, and has the same state when that is imported", async () => {
+    await using directory = await scratch();
+    const repo = await emptyRepo();
+    let number = 0;
+    await fc.assert(
+      fc.asyncProperty(v3File, inVersion3, async (content, steps) => {
+        const id = `s${number++}`;
+        const file = content.replaceAll('"generated"', `"${id}"`);
+        const session = await imported(await directory.write(`${id}.jsonl`, file), repo);
+        await converse(session, steps);
+        const before = await stateOf(session);
+        const ours = await contextOf(session);
+        await session.close(context);
+        const { path, content: grown } = await exportTo(
+          `${directory.path}/${id}.grown`,
+          repo,
+          id,
+          "original",
+        );
+        expect(grown.subarray(0, Buffer.byteLength(file)).toString()).toBe(file);
+        // pi appends after a torn line too, and then skips it.
+        expectSameInVersion3(await imports(path, { lenient: !file.endsWith("\n") }), before);
+        const manager = SessionManager.open(path);
+        manager.appendMessage({ role: "user", content: "and on", timestamp: 5 });
+        const again = await imported(path, undefined, { lenient: !file.endsWith("\n") });
+        const last = { role: "user", content: "and on", timestamp: 5 };
+        expect(await contextOf(again)).toEqual([...ours, last]);
+        await again.close(context);
+      }),
+      { numRuns: 40 },
+    );
+  });
+});
+
+describe("a session that was never a file", () => {
   test("has the same tree, tip, name, labels, configuration and totals after it was exported and imported", async () => {
     await using directory = await scratch();
     const repo = await emptyRepo();
@@ -100,18 +135,7 @@ describe("a session that was never a file", () => {
         const before = await stateOf(session);
         await session.close(context);
         const { path, outcome } = await exportTo(join(directory.path, `${id}.jsonl`), repo, id, "v3");
-        const after = await imports(path);
-        expect(treeOf(after)).toEqual(treeOf(before));
-        expect(after.stats.messageCount).toBe(before.stats.messageCount);
-        expect(after.stats.usage.totalTokens).toBe(before.stats.usage.totalTokens);
-        const hasMain = before.values.some(
-          ({ namespace, key }) => namespace === "pi.branch.tip" && key === "main",
-        );
-        const kept = valuesOf(before).filter(({ value }) => value !== "");
-        // pi has no session without this branch.
-        expect(valuesOf(after).filter(({ namespace }) => hasMain || namespace !== "pi.branch.tip")).toEqual(
-          kept,
-        );
+        expectSameInVersion3(await imports(path), before);
         const others = before.values.filter(
           ({ namespace, key }) => namespace === "pi.branch.tip" && key !== "main",
         );
@@ -154,6 +178,18 @@ describe("a session that was never a file", () => {
     );
   });
 });
+
+/** All that a version 3 file has room for. */
+function expectSameInVersion3(after: State, before: State): void {
+  expect(treeOf(after)).toEqual(treeOf(before));
+  expect(after.stats.messageCount).toBe(before.stats.messageCount);
+  expect(after.stats.usage.totalTokens).toBe(before.stats.usage.totalTokens);
+  // pi has no session without this branch, and an empty label or name takes it away.
+  const hasMain = before.values.some(({ namespace, key }) => namespace === "pi.branch.tip" && key === "main");
+  expect(valuesOf(after).filter(({ namespace }) => hasMain || namespace !== "pi.branch.tip")).toEqual(
+    valuesOf(before).filter(({ value }) => value !== ""),
+  );
+}
 
 /** Without `seq`, which a file of version 3 does not have. */
 function treeOf({ entries }: State): unknown {
