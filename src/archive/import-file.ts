@@ -5,7 +5,7 @@ import type { ArchiveFile } from "./archive-file.ts";
 import { ArchiveError } from "./errors.ts";
 import { type ArchiveHeader, readHeader } from "./header.ts";
 import { ArchiveStream } from "./import-stream.ts";
-import { NO_INHERITANCE } from "./inheritance.ts";
+import { inheritanceOf } from "./inheritance.ts";
 import { LineFaults } from "./line-faults.ts";
 import { newSession } from "./new-session.ts";
 import type { ArchiveReplay, ReplayEnd } from "./replay.ts";
@@ -51,14 +51,15 @@ interface Archive {
   replay(): ArchiveReplay;
 }
 
-function openArchive(
+async function openArchive(
   file: ArchiveFile,
   header: ArchiveHeader,
   options: { faults: LineFaults; onRead: OnRead },
 ): Promise<Archive> {
-  return header.format === 4
-    ? Promise.resolve(new V4Archive(file, header, options))
-    : V3Archive.read(file, header, { ...options, inheritance: NO_INHERITANCE });
+  if (header.format === 4) return new V4Archive(file, header, options);
+  // Bytes of the parent's file are no progress of this one.
+  const inheritance = await inheritanceOf(file, header, () => options.onRead(0));
+  return V3Archive.read(file, header, { ...options, inheritance });
 }
 
 async function stored(

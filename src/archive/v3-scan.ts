@@ -70,7 +70,7 @@ export class V3Scan {
   }
 
   #isSpending(record: V3Record, line: number): boolean {
-    if (this.#inheritance.includes(record)) return false;
+    if ((isRetained(record) || record.type === "usage") && this.#inheritance.includes(record)) return false;
     return this.#faults.try(line, () => this.#ledger.select(record)) ?? false;
   }
 
