@@ -1,19 +1,25 @@
 import { randomUUID } from "node:crypto";
 import { existsSync } from "node:fs";
-import { readdir, readFile } from "node:fs/promises";
+import { appendFile, readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
 import fc from "fast-check";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { exportSession, importArchives } from "../../src/archive/index.ts";
 import { BACKGROUND_CONTEXT as context } from "../../src/contract/context.ts";
+import { setValue, value } from "../../src/index.ts";
 import { NoArchiveError } from "../../src/postgres/errors.ts";
 import type { PgSessionRepo } from "../../src/postgres/repo.ts";
 import { openTestDatabase, type TestDatabase } from "../support/database.ts";
+import { conversation, converse, LISTS, NAMESPACES, type Step } from "./conversation.ts";
+import { exportTo } from "./exported.ts";
+import { inPi } from "./pi.ts";
 import { jsonl, scratch } from "./scratch.ts";
+import { stateOf } from "./state.ts";
 import { v3File } from "./v3-files.ts";
 
 const SHARED = join(import.meta.dirname, "../../../shared/archives");
 const EXAMPLES = join(import.meta.dirname, "../../examples/archives");
+const PLACES = { namespaces: NAMESPACES, lists: LISTS };
 const V3 = { type: "session", version: 3, id: "v3", timestamp: "2025-01-01T00:00:00.000Z", cwd: "/srv" };
 const V4 = { v: 4, kind: "header", id: "v4", storageVersion: 1, createdAt: 1_700_000_000_000, cwd: "/srv" };
 
@@ -111,6 +117,53 @@ describe("what was imported comes out again byte for byte", () => {
       '{"kind":"entry","type":"message","id":"d","parentId":"c","seq":5,"timestamp":1,"message":{"role":"user","content":"\\u0000"}}',
     ];
     await expectSameBytes(await directory.write("v4.jsonl", `${jsonl(V4, ...lines)}[{"kind":`));
+  });
+});
+
+describe("a format-4 session that went on since its import", () => {
+  const grow = async (first: Step[], second: Step[], torn: string) => {
+    await using directory = await scratch();
+    const before = await emptyRepo();
+    const written = await before.create({ id: "s", cwd: "/srv" }, context);
+    await converse(written, first);
+    await written.close(context);
+    const { path, content } = await exportTo(join(directory.path, "s.jsonl"), before, "s", "v4");
+    await appendFile(path, torn);
+    const repo = await emptyRepo();
+    await importArchives(repo.importer, [path], {}, context);
+    const session = await repo.open({ id: "s" }, context);
+    await converse(session, second, "later");
+    const ours = await stateOf(session, PLACES);
+    const grown = await exportTo(join(directory.path, "grown.jsonl"), repo, "s", "original");
+    const theirs = await inPi(grown.path, async (pis) => [
+      await stateOf(pis, PLACES),
+      (await pis.mutate((mutator) => mutator.commit([setValue(value("mark"), 1)], context), context))
+        .firstSeq,
+    ]);
+    const { firstSeq } = await session.mutate(
+      (mutator) => mutator.commit([setValue(value("mark"), 1)], context),
+      context,
+    );
+    await session.close(context);
+    return { original: content, grown: grown.content, ours: [ours, firstSeq], theirs };
+  };
+
+  test("is the same file with more at its end, which pi opens in the same state", async () => {
+    await fc.assert(
+      fc.asyncProperty(
+        conversation(),
+        conversation(),
+        fc.constantFrom("", '{"kind":"val'),
+        async (first, second, torn) => {
+          const { original, grown, ours, theirs } = await grow(first, second, torn);
+          expect(grown.subarray(0, original.length).equals(original)).toBe(true);
+          expect(theirs[0]).toEqual(ours[0]);
+          // A deletion at the very end of the session takes a seq that the file does not say.
+          expect(theirs[1]).toBeLessThanOrEqual(ours[1] as number);
+        },
+      ),
+      { numRuns: 30 },
+    );
   });
 });
 
