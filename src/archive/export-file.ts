@@ -46,7 +46,8 @@ export async function exportFile(
   } catch (error) {
     throw writingError(path, error);
   } finally {
-    await rm(draft, { force: true });
+    // What matters is why the export failed, not that its draft cannot be removed.
+    await rm(draft, { force: true }).catch(() => {});
   }
   return { ...(outcome as ExportOutcome), path };
 }

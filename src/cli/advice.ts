@@ -11,6 +11,7 @@ const REMEDIES: Readonly<Record<string, string>> = {
   database_connection_lost: "run the command again",
   database_full: "make room and run the command again",
   database_not_migrated: "run `pi-sessions migrate`",
+  file_exists: "move it, or pass --force to replace it",
   invalid_cursor:
     "pass what the page before ended with, together with the same options, or leave out --cursor to start anew",
   operation_timeout:

@@ -141,7 +141,7 @@ describe("a session that was never a file", () => {
         );
         expect(outcome.leftOut.branches).toBe(others.length);
       }),
-      { numRuns: 80 },
+      { numRuns: 60 },
     );
   });
 
@@ -174,7 +174,7 @@ describe("a session that was never a file", () => {
           await grown.close(context);
         },
       ),
-      { numRuns: 80 },
+      { numRuns: 60 },
     );
   });
 });
