@@ -12,6 +12,7 @@ export {
   type ImportReport,
   importArchives,
   type LeftOut,
+  reportOf,
   type SkippedOutcome,
   type StoredOutcome,
 } from "./archive/index.ts";

@@ -1,6 +1,8 @@
 import { readdir, realpath, stat } from "node:fs/promises";
-import { join } from "node:path";
+import { basename, join, relative } from "node:path";
+import type { Context } from "../contract/context.ts";
 import { fileError } from "./archive-file.ts";
+import type { ArchiveFilter } from "./archive-filter.ts";
 import { ArchiveError } from "./errors.ts";
 
 /** A path that may be an archive, or why it cannot be one. */
@@ -15,26 +17,53 @@ export type Candidate =
   | { readonly path: string; readonly skipped: string }
   | { readonly path: string; readonly failure: ArchiveError };
 
+/** What was found, in the order of names. */
+export interface Found {
+  readonly candidates: readonly Candidate[];
+  /** How many files the filter left out, without those in directories that it left out. */
+  readonly leftOut: number;
+}
+
 /**
  * The files that are named, and all `*.jsonl` in and below the directories that are named, by name. Links are
  * followed, but no directory is read twice, so that links in circles end.
  */
-export async function findArchives(paths: readonly string[]): Promise<Candidate[]> {
-  const search = new Search();
-  for (const path of paths) await search.visit(path, true);
-  return search.found;
+export async function findArchives(
+  paths: readonly string[],
+  filter: ArchiveFilter,
+  { abortSignal }: Context,
+): Promise<Found> {
+  const search = new Search(filter, abortSignal);
+  for (const path of paths) await search.visit(path);
+  return { candidates: search.candidates, leftOut: search.leftOut };
 }
 
 class Search {
-  readonly found: Candidate[] = [];
+  readonly candidates: Candidate[] = [];
+  leftOut = 0;
+  readonly #filter: ArchiveFilter;
+  readonly #signal: AbortSignal | undefined;
   /** Real path to the path under which it was read. */
   readonly #directories = new Map<string, string>();
 
-  async visit(path: string, isExplicit: boolean): Promise<void> {
+  constructor(filter: ArchiveFilter, signal: AbortSignal | undefined) {
+    this.#filter = filter;
+    this.#signal = signal;
+  }
+
+  /** `root` is the directory that the caller named; absent for what the caller named. */
+  async visit(path: string, root?: string): Promise<void> {
+    this.#signal?.throwIfAborted();
+    const place = root === undefined ? basename(path) : relative(root, path);
+    const isExplicit = root === undefined;
     try {
       const stats = await stat(path);
-      if (stats.isDirectory()) await this.#visitDirectory(path);
-      else if (isExplicit || isArchiveName(path)) this.#addFile(path, stats, isExplicit);
+      if (stats.isDirectory()) {
+        if (isExplicit || !this.#filter.excludes(place)) await this.#visitDirectory(path, root ?? path);
+      } else if (isExplicit || isArchiveName(path)) {
+        if (this.#filter.admits(place, stats)) this.#addFile(path, stats, isExplicit);
+        else this.leftOut++;
+      }
     } catch (error) {
       this.#fail(path, error);
     }
@@ -42,20 +71,20 @@ class Search {
 
   #addFile(path: string, stats: { size: number; isFile(): boolean }, isExplicit: boolean): void {
     if (stats.isFile()) {
-      this.found.push({ path, size: stats.size, isExplicit });
+      this.candidates.push({ path, size: stats.size, isExplicit });
     } else if (isExplicit) {
       const reason = "this is no regular file: pass session files or directories of them";
-      this.found.push({ path, failure: new ArchiveError("not_a_file", { path }, reason) });
+      this.candidates.push({ path, failure: new ArchiveError("not_a_file", { path }, reason) });
     } else {
-      this.found.push({ path, skipped: "not a regular file" });
+      this.candidates.push({ path, skipped: "not a regular file" });
     }
   }
 
-  async #visitDirectory(path: string): Promise<void> {
+  async #visitDirectory(path: string, root: string): Promise<void> {
     const real = await realpath(path);
     const earlier = this.#directories.get(real);
     if (earlier !== undefined) {
-      this.found.push({ path, skipped: `the same directory as ${earlier}, which was read already` });
+      this.candidates.push({ path, skipped: `the same directory as ${earlier}, which was read already` });
       return;
     }
     this.#directories.set(real, path);
@@ -65,14 +94,14 @@ class Search {
       const child = join(path, entry.name);
       const isLinkedDirectory = entry.isSymbolicLink() && (await isDirectory(child));
       if (isArchiveName(entry.name) || entry.isDirectory() || isLinkedDirectory)
-        await this.visit(child, false);
+        await this.visit(child, root);
     }
   }
 
   #fail(path: string, error: unknown): void {
     const failure = fileError(path, error);
     if (!(failure instanceof ArchiveError)) throw failure;
-    this.found.push({ path, failure });
+    this.candidates.push({ path, failure });
   }
 }
 

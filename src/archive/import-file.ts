@@ -10,6 +10,7 @@ import { LineFaults } from "./line-faults.ts";
 import { newSession } from "./new-session.ts";
 import type { ArchiveReplay, ReplayEnd } from "./replay.ts";
 import type { StoredOutcome } from "./report.ts";
+import type { SessionTurn } from "./session-turns.ts";
 import { type OnRead, V3_PASSES, V3Archive } from "./v3.ts";
 import { V4Archive } from "./v4.ts";
 
@@ -17,6 +18,8 @@ export interface ImportFileOptions {
   readonly dryRun: boolean;
   /** Whether to import what can be used of a file with faults. */
   readonly lenient: boolean;
+  /** Files of one session come one after the other. */
+  readonly turn: SessionTurn;
   /** Sessions of a dry run, which are in no database. */
   readonly seen: Map<string, ArchiveRecord>;
   /** Called with the number of bytes of the file that are done. */
@@ -35,6 +38,7 @@ export async function importFile(
   context: Context,
 ): Promise<StoredOutcome> {
   const header = await readHeader(file, options);
+  await options.turn.take(header.id);
   const known = options.seen.get(header.id) ?? (await storedArchive(importer, header.id, context));
   if (known !== undefined) return compared(file, header, known, readCounter(file, 1, options, context));
   const passes = header.format === 4 ? 1 : V3_PASSES;

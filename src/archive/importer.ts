@@ -1,20 +1,26 @@
+import { availableParallelism } from "node:os";
 import type { Context } from "../contract/context.ts";
 import {
   CommitContentionError,
   DuplicateIdError,
+  InvalidOptionError,
   InvalidTextError,
   MissingParentError,
 } from "../contract/errors.ts";
 import { DatabaseLimitError, TenantLimitError } from "../postgres/errors.ts";
 import type { ArchiveRecord, SessionImporter } from "../postgres/import-session.ts";
 import { ArchiveFile } from "./archive-file.ts";
+import { ArchiveFilter, type ArchiveFilterOptions } from "./archive-filter.ts";
 import { ArchiveError } from "./errors.ts";
 import { type Candidate, findArchives } from "./find-archives.ts";
 import { importFile } from "./import-file.ts";
-import { type FileOutcome, type ImportProgress, type ImportReport, reportOf } from "./report.ts";
+import { ProgressSum } from "./import-progress.ts";
+import { inOrder } from "./in-order.ts";
+import type { FileOutcome, ImportProgress } from "./report.ts";
+import { SessionTurns } from "./session-turns.ts";
 
 /** How to import. */
-export interface ImportOptions {
+export interface ImportOptions extends ArchiveFilterOptions {
   /** Whether to read and check everything and write nothing. Default false. */
   dryRun?: boolean;
   /**
@@ -22,44 +28,60 @@ export interface ImportOptions {
    * `original` export. Default false: such a file is refused as a whole.
    */
   lenient?: boolean;
-  /** Called often: after every block that is read, and every path that is finished. */
+  /** How many files at a time, each with a connection of its own. Default: as many as processors or connections. */
+  jobs?: number;
+  /** Called often: at the start, after every block that is read, and every path that is finished. */
   onProgress?: (progress: ImportProgress) => void;
 }
 
 /**
  * Stores the sessions of pi's archives (JSONL of version 3, and format 4 of pi-agent-core 0.87.1), one transaction
- * per file. A session that is already stored from the same bytes is left alone, so importing again does nothing. A
- * file that cannot be imported, or for which the tenant has no room, is reported, leaves nothing behind and does not
- * stop the others.
+ * per file, and tells what became of each file, in the order of their names. A session that is already stored from the
+ * same bytes is left alone: importing again does nothing, and goes on after an import that was interrupted. A file that
+ * cannot be imported, or for which the tenant has no room, is reported, leaves nothing behind and does not stop the
+ * others.
+ *
+ * Files are imported ahead of the iteration; who stops iterating aborts the import.
  *
  * @param importer `repo.importer` of the tenant that gets the sessions
- * @param paths files, and directories that are searched for `*.jsonl`, also below
- * @throws the reason of the abort signal, and the database's error where no file is to blame (the tenant is
- *   suspended, the server is full, the connection is lost, …); files before that one stay imported
+ * @param source files, and directories that are searched for `*.jsonl`, also below
+ * @throws InvalidOptionError, the reason of the abort signal, and the database's error where no file is to blame (the
+ *   tenant is suspended, the server is full, the connection is lost, …); files before that one stay imported
  * @example
  * const repo = await db.repo("default");
- * const report = await importArchives(repo.importer, ["sessions"], {}, context);
- * console.log(`${report.imported} imported, ${report.failed} failed`);
+ * for await (const file of importArchives(repo.importer, "sessions", {}, context)) {
+ *   if (file.status === "failed") console.log(file.path, file.line, file.reason);
+ * }
  */
-export async function importArchives(
+export async function* importArchives(
   importer: SessionImporter,
-  paths: readonly string[],
+  source: string | readonly string[],
   options: ImportOptions,
   context: Context,
-): Promise<ImportReport> {
-  const candidates = await findArchives(paths);
-  const progress = new Progress(candidates, options.onProgress ?? (() => {}));
+): AsyncGenerator<FileOutcome, void, void> {
   const { dryRun = false, lenient = false } = options;
+  const jobs = jobsOf(options, importer);
+  const paths = typeof source === "string" ? [source] : source;
+  const found = await findArchives(paths, new ArchiveFilter(options), context);
+  const progress = new ProgressSum(found, options.onProgress ?? (() => {}));
+  const turns = new SessionTurns();
   const seen = new Map<string, ArchiveRecord>();
-  const files: FileOutcome[] = [];
-  for (const candidate of candidates) {
-    context.abortSignal?.throwIfAborted();
-    const onProgress = progress.start(candidate);
-    const file = await outcomeOf(importer, candidate, { dryRun, lenient, seen, onProgress }, context);
-    files.push(file);
-    progress.finish(candidate, file);
-  }
-  return reportOf(files, dryRun);
+  const importOne = async (candidate: Candidate, abortable: Context) => {
+    using turn = turns.next();
+    const { read, finish } = progress.start(candidate);
+    const fileOptions = { dryRun, lenient, seen, turn, onProgress: read };
+    const outcome = await outcomeOf(importer, candidate, fileOptions, abortable);
+    finish(outcome);
+    return outcome;
+  };
+  yield* inOrder(found.candidates, importOne, { jobs }, context);
+}
+
+/** @throws InvalidOptionError */
+function jobsOf({ jobs }: ImportOptions, { connections }: SessionImporter): number {
+  if (jobs === undefined) return Math.min(availableParallelism(), connections);
+  if (Number.isSafeInteger(jobs) && jobs > 0) return Math.min(jobs, connections);
+  throw new InvalidOptionError("jobs", jobs, "pass a whole number of files, 1 or more");
 }
 
 async function outcomeOf(
@@ -116,41 +138,4 @@ function failed(path: string, error: FaultOfFile): FileOutcome {
     return { path, status: "failed", code: "refused_by_database", reason };
   }
   return { path, status: "failed", code: error.code, reason: error.message };
-}
-
-/** Adds up what is done. */
-class Progress {
-  readonly #report: (progress: ImportProgress) => void;
-  readonly #filesTotal: number;
-  readonly #bytesTotal: number;
-  #filesDone = 0;
-  #bytesDone = 0;
-
-  constructor(candidates: readonly Candidate[], report: (progress: ImportProgress) => void) {
-    this.#report = report;
-    this.#filesTotal = candidates.length;
-    this.#bytesTotal = candidates.reduce((total, candidate) => total + sizeOf(candidate), 0);
-  }
-
-  /** @returns what is called with the bytes of this file that are done */
-  start({ path }: Candidate): (bytes: number) => void {
-    return (bytes) => this.#report(this.#now(path, this.#bytesDone + bytes));
-  }
-
-  finish(candidate: Candidate, outcome: FileOutcome): void {
-    this.#filesDone++;
-    this.#bytesDone += sizeOf(candidate);
-    this.#report({ ...this.#now(candidate.path, this.#bytesDone), outcome });
-  }
-
-  #now(path: string, bytesDone: number): ImportProgress {
-    const filesDone = this.#filesDone;
-    // A file may have grown since it was found.
-    const capped = Math.min(Math.round(bytesDone), this.#bytesTotal);
-    return { filesDone, filesTotal: this.#filesTotal, bytesDone: capped, bytesTotal: this.#bytesTotal, path };
-  }
-}
-
-function sizeOf(candidate: Candidate): number {
-  return "size" in candidate ? candidate.size : 0;
 }

@@ -7,11 +7,12 @@ export {
 } from "./export-session.ts";
 export { type ImportOptions, importArchives } from "./importer.ts";
 export type { LeftOut } from "./left-out.ts";
-export type {
-  FailedOutcome,
-  FileOutcome,
-  ImportProgress,
-  ImportReport,
-  SkippedOutcome,
-  StoredOutcome,
+export {
+  type FailedOutcome,
+  type FileOutcome,
+  type ImportProgress,
+  type ImportReport,
+  reportOf,
+  type SkippedOutcome,
+  type StoredOutcome,
 } from "./report.ts";

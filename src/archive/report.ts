@@ -64,8 +64,6 @@ export interface FailedOutcome {
 
 /** What became of all paths of an import. */
 export interface ImportReport {
-  /** Whether nothing was to be written. */
-  dryRun: boolean;
   /** One outcome per path, in the order in which they were found. */
   files: FileOutcome[];
   /** Number of files whose session was stored. */
@@ -95,22 +93,36 @@ export interface ImportProgress {
   /** Number of paths that were found. */
   filesTotal: number;
   /**
-   * Bytes of the files that are finished, and of the current one in proportion to its work; never more than
-   * `bytesTotal`.
+   * Bytes of the files that are finished, and of those that are being read in proportion to their work; never more
+   * than `bytesTotal`.
    */
   bytesDone: number;
   /** Size of all files when they were found. */
   bytesTotal: number;
-  /** The file that is being read, or was just finished. */
-  path: string;
+  /**
+   * Number of files that `since`, `include` and `exclude` left out, without those in directories that `exclude`
+   * matches.
+   */
+  leftOut: number;
+  /** A file that is being read, or was just finished; absent at the start. */
+  path?: string;
   /** What became of `path`; given once per path, when it is finished. */
   outcome?: FileOutcome;
 }
 
-export function reportOf(files: FileOutcome[], dryRun: boolean): ImportReport {
+/**
+ * Sums up what `importArchives` tells, to its end.
+ *
+ * @throws what `importArchives` throws
+ * @example
+ * const report = await reportOf(importArchives(repo.importer, "sessions", {}, context));
+ * console.log(`${report.imported} imported, ${report.failed} failed`);
+ */
+export async function reportOf(
+  files: AsyncIterable<FileOutcome> | Iterable<FileOutcome>,
+): Promise<ImportReport> {
   const report: ImportReport = {
-    dryRun,
-    files,
+    files: [],
     imported: 0,
     unchanged: 0,
     wouldImport: 0,
@@ -121,7 +133,8 @@ export function reportOf(files: FileOutcome[], dryRun: boolean): ImportReport {
     usageRows: 0,
     bytes: 0,
   };
-  for (const file of files) {
+  for await (const file of files) {
+    report.files.push(file);
     report[file.status === "would_import" ? "wouldImport" : file.status]++;
     if (file.status !== "imported" && file.status !== "would_import") continue;
     report.entries += file.entries;

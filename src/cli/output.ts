@@ -68,9 +68,14 @@ export function printJson(data: unknown): void {
   print(jsonText(data));
 }
 
+/** One event of several, on one line. */
+export function printJsonLine(data: unknown): void {
+  print(jsonText(data, 0));
+}
+
 /** JSON on lines of its own. JSON itself escapes only some of the characters that a terminal would obey. */
-export function jsonText(data: unknown): string {
-  return JSON.stringify(data, null, 2).replaceAll(
+export function jsonText(data: unknown, indent = 2): string {
+  return JSON.stringify(data, null, indent).replaceAll(
     /[\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/g,
     (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, "0")}`,
   );
@@ -99,6 +104,22 @@ export function oneLine(text: string, maxLength = 60): string {
 
 export function formatCount(count: number): string {
   return count.toLocaleString("en-US");
+}
+
+/** In decimal units, with three digits or so. */
+export function formatBytes(bytes: number): string {
+  const unit = Math.min(Math.floor(Math.log10(Math.max(bytes, 1)) / 3), UNITS.length - 1);
+  const amount = bytes / 1000 ** unit;
+  return `${amount.toFixed(unit === 0 || amount >= 100 ? 0 : 1)} ${UNITS[unit]}`;
+}
+
+const UNITS = ["B", "kB", "MB", "GB", "TB"] as const;
+
+/** In hours, minutes and seconds. */
+export function formatDuration(seconds: number): string {
+  const [hours, minutes] = [Math.floor(seconds / 3600), Math.floor((seconds % 3600) / 60)];
+  if (hours > 0) return `${formatCount(hours)} h ${minutes} min`;
+  return minutes > 0 ? `${minutes} min ${seconds % 60} s` : `${seconds} s`;
 }
 
 /** US dollars with at least four digits after the point, and as many as a small amount needs. */

@@ -5,7 +5,8 @@ import { DEFAULT_TENANT } from "../postgres/find-tenant.ts";
 import { DEFAULT_SCHEMA } from "../postgres/schema-name.ts";
 import { type ConnectionOptions, connect, databaseSource } from "./connection.ts";
 import { EXIT } from "./exit-codes.ts";
-import { importWithProgress, printReport as printImportReport } from "./import.ts";
+import { importWithProgress } from "./import.ts";
+import { isComplete, printSummary } from "./import-summary.ts";
 import { context } from "./interruption.ts";
 import { printSessions } from "./list.ts";
 import { heading, print, visible } from "./output.ts";
@@ -34,7 +35,7 @@ async function quickstart(paths: string[], options: ConnectionOptions): Promise<
   const { database, connectionString } = connection;
   await database.migrate();
   const repo = await database.repo(options.tenant);
-  const report = await importWithProgress(repo, paths, { dryRun: false });
+  const summary = await importWithProgress(repo, paths, {});
   const { sessions, next } = await repo.page({}, context);
   print(heading("Sessions"));
   printSessions(sessions);
@@ -42,11 +43,11 @@ async function quickstart(paths: string[], options: ConnectionOptions): Promise<
   print(`\n${heading("Usage by model")}`);
   printReport(await database.usage.report({ tenant: options.tenant, by: ["provider", "model"] }, context));
   print(`\n${heading("Import")}`);
-  printImportReport(report);
+  printSummary(summary);
   print(`\n${heading("Next")}`);
   for (const line of nextSteps(sessions[0]?.metadata.id, options, connectionString))
     print(line && `  ${line}`);
-  if (report.failed > 0) process.exitCode = EXIT.foundFailures;
+  if (!isComplete(summary)) process.exitCode = EXIT.foundFailures;
 }
 
 function nextSteps(id: string | undefined, options: ConnectionOptions, connectionString: string): string[] {

@@ -8,7 +8,7 @@ import { read, readCommitted, type Tables } from "./transaction.ts";
 
 /** The file that a session was imported from. */
 export interface ArchiveRecord {
-  /** Version of the archive format: 3 or 4. */
+  /** Version of the archive format: 1 to 4. */
   format: number;
   /** SHA-256 of the whole file, in hexadecimal. */
   sha256: string;
@@ -40,6 +40,8 @@ export interface ImportStream {
 
 /** Stores whole archives in a tenant. Get one from `repo.importer`, and hand it to `importArchives`. */
 export interface SessionImporter {
+  /** How many imports can run at a time: the connections of the pool. */
+  readonly connections: number;
   /**
    * Looks for a session. `undefined` if there is none; `archive` is `undefined` if the session was not imported.
    *
@@ -67,6 +69,10 @@ export class PgSessionImporter implements SessionImporter {
     this.#tables = tables;
     this.#tenantId = tenantId;
     this.#admit = admit;
+  }
+
+  get connections(): number {
+    return this.#tables.pool.size;
   }
 
   find(sessionId: string, context: Context): Promise<{ archive: ArchiveRecord | undefined } | undefined> {

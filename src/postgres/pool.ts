@@ -68,6 +68,11 @@ export class GuardedPool implements PostgresPool {
     pool.on("acquire", listenForErrors);
   }
 
+  /** How many connections it has at most. */
+  get size(): number {
+    return this.#pool.options.max;
+  }
+
   get options(): object {
     return this.#pool.options;
   }

@@ -1,8 +1,8 @@
 import { truncate } from "node:fs/promises";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { importArchives } from "../../src/archive/index.ts";
 import { BACKGROUND_CONTEXT as context } from "../../src/contract/context.ts";
 import { openTestDatabase, type TestDatabase } from "../support/database.ts";
+import { importAll } from "../support/import-all.ts";
 import { inPi } from "./pi.ts";
 import { jsonl, scratch } from "./scratch.ts";
 
@@ -368,7 +368,7 @@ describe("a broken file is reported with line and reason, leaves nothing behind 
       jsonl({ ...V3, id: `good: ${name}` }, record("a", null)),
     );
     const repo = await database.database.repo("default");
-    const report = await importArchives(repo.importer, [broken, good], {}, context);
+    const report = await importAll(repo.importer, [broken, good], {}, context);
     expect(report.files).toEqual([
       { path: broken, status: "failed", code, line, reason: expect.stringMatching(reason) },
       expect.objectContaining({ path: good, status: "imported", entries: 1 }),
@@ -380,7 +380,7 @@ describe("a broken file is reported with line and reason, leaves nothing behind 
        union all select session_id from "${database.schema}".entries where session_id in ('v3', 'v4')`,
     );
     expect(stored.rows).toEqual([]);
-    const dryRun = await importArchives(repo.importer, [broken], { dryRun: true }, context);
+    const dryRun = await importAll(repo.importer, [broken], { dryRun: true }, context);
     expect(dryRun.files).toEqual(report.files.slice(0, 1));
   });
 
@@ -398,7 +398,7 @@ test("a line that would be too much for the process is refused", async () => {
   const path = await directory.write("long.jsonl", jsonl(V3));
   await truncate(path, 500 * 1024 * 1024); // takes no room on the disk
   const { importer } = await database.database.repo("default");
-  const report = await importArchives(importer, [path], {}, context);
+  const report = await importAll(importer, [path], {}, context);
   expect(report.files).toMatchObject([
     { status: "failed", code: "line_too_long", line: 2, reason: expect.stringContaining("longer than") },
   ]);
@@ -412,7 +412,7 @@ test("a file that is not finished is imported up to its last complete line", asy
   ]);
   const path = await directory.write("torn.jsonl", torn);
   const { importer } = await database.database.repo("default");
-  const report = await importArchives(importer, [path], {}, context);
+  const report = await importAll(importer, [path], {}, context);
   expect(report.files).toMatchObject([{ status: "imported", entries: 1, bytes: torn.length, tornBytes: 3 }]);
 });
 
@@ -424,7 +424,7 @@ test("CRLF, a byte order mark and U+2028 in a text are fine", async () => {
   );
   const path = await directory.write("crlf.jsonl", `\ufeff${content.replaceAll("\n", "\r\n")}`);
   const repo = await database.database.repo("default");
-  expect(await importArchives(repo.importer, [path], {}, context)).toMatchObject({ imported: 1 });
+  expect(await importAll(repo.importer, [path], {}, context)).toMatchObject({ imported: 1 });
   const session = await repo.open({ id: "crlf" }, context);
   expect(await session.getEntry("a", context)).toMatchObject({ message: { content: "a\u2028b" } });
 });

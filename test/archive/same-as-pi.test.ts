@@ -5,7 +5,6 @@ import { join } from "node:path";
 import type { JsonlSessionMetadata } from "@earendil-works/pi-agent-core/harness/session";
 import fc from "fast-check";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { importArchives } from "../../src/archive/index.ts";
 import { BACKGROUND_CONTEXT as context } from "../../src/contract/context.ts";
 import type { Write } from "../../src/contract/write.ts";
 import {
@@ -20,6 +19,7 @@ import {
 } from "../../src/index.ts";
 import type { PgSessionRepo } from "../../src/postgres/repo.ts";
 import { openTestDatabase, type TestDatabase } from "../support/database.ts";
+import { importAll } from "../support/import-all.ts";
 import { inPi, piRepo } from "./pi.ts";
 import { scratch } from "./scratch.ts";
 import { type Places, type State, sorted, stateOf, withIdsOf } from "./state.ts";
@@ -44,7 +44,7 @@ async function emptyRepo(): Promise<PgSessionRepo> {
 /** The state of the session after importing this one file. */
 async function imported(path: string, places?: Places): Promise<State> {
   const repo = await emptyRepo();
-  const report = await importArchives(repo.importer, [path], {}, context);
+  const report = await importAll(repo.importer, [path], {}, context);
   expect(report.files).toMatchObject([{ path, status: "imported" }]);
   const [metadata] = await repo.list(undefined, context);
   const session = await repo.open(metadata as { id: string }, context);

@@ -322,7 +322,12 @@ describe("import", () => {
   test("does nothing the second time, nor in a dry run", async () => {
     await at.database.tenants.create({ slug: "twice" });
     const dry = await run("import", "--tenant", "twice", "--dry-run", "--json", SAMPLES);
-    expect(JSON.parse(dry.stdout)).toMatchObject({ dryRun: true, imported: 0, wouldImport: 4 });
+    const events = dry.stdout
+      .trimEnd()
+      .split("\n")
+      .map((line) => JSON.parse(line));
+    expect(events.filter(({ event }) => event === "file")).toHaveLength(4);
+    expect(events.at(-1)).toMatchObject({ event: "summary", dryRun: true, imported: 0, wouldImport: 4 });
     expect(JSON.parse((await run("list", "--tenant", "twice", "--json")).stdout)).toEqual({
       sessions: [],
       next: null,

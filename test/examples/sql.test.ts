@@ -3,7 +3,8 @@ import { randomBytes } from "node:crypto";
 import { join } from "node:path";
 import { Client, type QueryResult } from "pg";
 import { afterAll, beforeAll, expect, inject, test } from "vitest";
-import { BACKGROUND_CONTEXT as context, importArchives, openDatabase } from "../../src/index.ts";
+import { BACKGROUND_CONTEXT as context, openDatabase } from "../../src/index.ts";
+import { importAll } from "../support/import-all.ts";
 import { blocksOf, PAGES, ROOT } from "./pages.ts";
 
 const NAME = `docs_${randomBytes(6).toString("hex")}`;
@@ -45,7 +46,7 @@ beforeAll(async () => {
       analystRoles: [userOf("analyst role")],
     });
     const repo = await owner.repo("default");
-    const report = await importArchives(repo.importer, [join(ROOT, "examples/archives")], {}, context);
+    const report = await importAll(repo.importer, [join(ROOT, "examples/archives")], {}, context);
     expect(report).toMatchObject({ imported: 4, failed: 0 });
     // Nothing is summed as long as something else on the server is older.
     for (let rows = 0; rows === 0; ) rows = await owner.usage.rollUp({}, context);

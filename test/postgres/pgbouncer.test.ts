@@ -2,7 +2,6 @@ import { join } from "node:path";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { Client, type ClientBase, Pool } from "pg";
 import { describe, expect, test } from "vitest";
-import { importArchives } from "../../src/archive/index.ts";
 import { laneConfig, laneState, list, value } from "../../src/contract/address.ts";
 import { BACKGROUND_CONTEXT as context, withAbortSignal } from "../../src/contract/context.ts";
 import { idleLaneState } from "../../src/contract/lane.ts";
@@ -11,6 +10,7 @@ import { type Database, type DatabaseOptions, openDatabase } from "../../src/pos
 import type { PgSession, PgSessionRepo } from "../../src/postgres/repo.ts";
 import { stateOf } from "../archive/state.ts";
 import { openTestDatabase, type TestDatabase } from "../support/database.ts";
+import { importAll } from "../support/import-all.ts";
 import { hasPgBouncer, type PgBouncer, startPgBouncer } from "../support/pgbouncer.ts";
 
 const ARCHIVES = join(import.meta.dirname, "../../examples/archives");
@@ -336,7 +336,7 @@ describe.skipIf(!hasPgBouncer)(hasPgBouncer ? title : `${title} (pgbouncer is no
       "fork of a tree": async (repo, session) =>
         stateOf(await repo.fork(session.metadata, { scope: "tree", id: "f" }, context)),
       import: async (repo) => {
-        const { files, ...counts } = await importArchives(repo.importer, [ARCHIVES], {}, context);
+        const { files, ...counts } = await importAll(repo.importer, [ARCHIVES], {}, context);
         return [counts, files.map(({ status }) => status), await repo.summarize(undefined, context)];
       },
       delete: async (repo) => {
@@ -467,7 +467,7 @@ async function live(database: Database, tenant: string, program: string): Promis
   const archives = `${tenant} ${program}`;
   await database.tenants.create({ slug: archives });
   const { importer } = await database.repo(archives);
-  const report = await importArchives(importer, [ARCHIVES], {}, context);
+  const report = await importAll(importer, [ARCHIVES], {}, context);
   seen.push(report.files, await allOf(database, archives));
   const own = ({ id }: { id: string }) => id.startsWith(`${tenant} ${program}`);
   const byId = (left: { id: string }, right: { id: string }) => (left.id < right.id ? -1 : 1);

@@ -17,7 +17,6 @@ import {
   deleteValue,
   emptyUsage,
   type Finding,
-  importArchives,
   insertEntry,
   insertUsage,
   list,
@@ -35,6 +34,7 @@ import { PROLOGUE, story } from "../conformance/differential/operation.ts";
 import { memorySide, postgresSide } from "../conformance/differential/sides.ts";
 import { World } from "../conformance/differential/world.ts";
 import { openTestDatabase, type TestDatabase } from "../support/database.ts";
+import { importAll } from "../support/import-all.ts";
 
 const ARCHIVES = join(import.meta.dirname, "../../examples/archives");
 
@@ -136,7 +136,7 @@ describe("finds nothing", () => {
 
   test("in forks of forks that were written to, in imports, and after deletions", async () => {
     const repo = await newRepo();
-    await importArchives(repo.importer, [ARCHIVES], {}, context);
+    await importAll(repo.importer, [ARCHIVES], {}, context);
     await fill(repo, "s");
     const session = await repo.open({ id: "s" }, context);
     await session.setValue(value("pi.lane.config", "side"), {}, context);
@@ -211,7 +211,7 @@ describe("finds nothing", () => {
     // What has not reserved anything frees bytes that stay counted.
     const shrinking = await repo.fork({ id: "s" }, { scope: "tree" }, context);
     await shrinking.deleteValue(value("app", "k"), context);
-    await importArchives(repo.importer, [ARCHIVES], {}, context);
+    await importAll(repo.importer, [ARCHIVES], {}, context);
     await repo.delete({ id: "s" }, context);
     expect(await findings(repo)).toEqual([]);
     await at.owner.tenants.setLimits(slug, { sessions: 10 });
