@@ -2,7 +2,10 @@ import { createHash } from "node:crypto";
 import { type FileHandle, open, stat } from "node:fs/promises";
 import { ArchiveError } from "./errors.ts";
 
-/** An open file. It stays the same one while it is read, even if another takes its name. */
+/**
+ * An open file. It stays the same one while it is read, even if another takes its name, and ends where it ended when it
+ * was opened, even if somebody appends to it.
+ */
 export class ArchiveFile implements AsyncDisposable {
   readonly path: string;
   /** Size in bytes when it was opened. */
@@ -18,8 +21,9 @@ export class ArchiveFile implements AsyncDisposable {
   /** @throws ArchiveError with code `path_not_found`, `unreadable` or `not_a_file` */
   static async open(path: string): Promise<ArchiveFile> {
     try {
-      const { size } = await assertRegularFile(path);
-      return new ArchiveFile(path, size, await open(path, "r"));
+      await assertRegularFile(path);
+      const handle = await open(path, "r");
+      return new ArchiveFile(path, (await handle.stat()).size, handle);
     } catch (error) {
       throw fileError(path, error);
     }
@@ -27,8 +31,10 @@ export class ArchiveFile implements AsyncDisposable {
 
   /** Reads up to `length` bytes at `position` into the start of `buffer`. @returns 0 at the end of the file */
   async read(buffer: Buffer, position: number, length: number): Promise<number> {
+    const left = Math.min(length, this.size - position);
+    if (left <= 0) return 0;
     try {
-      return (await this.#handle.read(buffer, 0, length, position)).bytesRead;
+      return (await this.#handle.read(buffer, 0, left, position)).bytesRead;
     } catch (error) {
       throw fileError(this.path, error);
     }
@@ -55,11 +61,10 @@ export class ArchiveFile implements AsyncDisposable {
 const HASH_BLOCK_BYTES = 1024 * 1024;
 
 /** Opening a pipe would wait for its other end. */
-async function assertRegularFile(path: string): Promise<{ size: number }> {
+async function assertRegularFile(path: string): Promise<void> {
   const stats = await stat(path);
   if (!stats.isFile())
     throw new ArchiveError("not_a_file", { path }, "this is no regular file: pass session files");
-  return stats;
 }
 
 /** What the operating system says against a path. */

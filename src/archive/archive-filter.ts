@@ -1,4 +1,4 @@
-import { sep } from "node:path";
+import { basename, sep } from "node:path";
 import picomatch from "picomatch";
 import { InvalidOptionError } from "../contract/errors.ts";
 
@@ -43,6 +43,13 @@ export class ArchiveFilter {
 function matcher(option: string, globs: readonly string[]): (place: string) => boolean {
   if (!Array.isArray(globs) || !globs.every((glob) => typeof glob === "string" && glob !== ""))
     throw new InvalidOptionError(option, JSON.stringify(globs), "pass an array of globs");
-  const isMatch = picomatch([...globs], { basename: true, dot: true });
-  return (place) => isMatch(place.split(sep).join("/"));
+  const isName = picomatch(
+    globs.filter((glob) => !glob.includes("/")),
+    { dot: true },
+  );
+  const isPath = picomatch(
+    globs.filter((glob) => glob.includes("/")),
+    { dot: true },
+  );
+  return (place) => isName(basename(place)) || isPath(place.split(sep).join("/"));
 }
