@@ -3,6 +3,7 @@ import type { Entry } from "../contract/entry.ts";
 import { SessionNotFoundError, SessionVersionError } from "../contract/errors.ts";
 import { STORAGE_VERSION, type StorageBranchScan } from "../contract/storage.ts";
 import { assertSessionId } from "../contract/text.ts";
+import { branchStatement } from "./branch-statement.ts";
 import { entryOf, type StructureRow } from "./entry-columns.ts";
 import { readArchive, readJournal, readPayloads, type StoredArchive } from "./read-journal.ts";
 import {
@@ -12,7 +13,6 @@ import {
   seqsStatement,
   valueStatement,
 } from "./read-writes.ts";
-import { branchStatement } from "./scan-branch.ts";
 import type { SessionKey } from "./session-key.ts";
 import { isSession, METADATA_COLUMNS, metadataOf, type PgSessionMetadata } from "./session-row.ts";
 import { streamOnSnapshot, type Tables, type Transaction } from "./transaction.ts";
