@@ -6,24 +6,15 @@ import type { LeftOut } from "./left-out.ts";
 /** A session as a format-4 file: what its writes amount to, one transaction per write, as pi's own forks are written. */
 export async function* exportV4(session: SessionSnapshot, leftOut: LeftOut): AsyncGenerator<Buffer> {
   if (session.metadata.metadata !== undefined) leftOut.metadata = 1;
-  yield Buffer.from(headerLine(session));
+  yield Buffer.from(v4Header(session));
   for await (const group of session.writes()) yield Buffer.from(group.map(v4Line).join(""));
 }
 
-function headerLine({ metadata, nextSeq }: SessionSnapshot): string {
+/** The first line. */
+export function v4Header({ metadata, nextSeq }: Pick<SessionSnapshot, "metadata" | "nextSeq">): string {
   const { id, storageVersion, createdAt, cwd = "", parentSessionId, legacyParentSessionPath } = metadata;
-  const header = {
-    v: 4,
-    kind: "header",
-    id,
-    storageVersion,
-    createdAt,
-    cwd,
-    parentSessionId,
-    legacyParentSessionPath,
-    nextSeq,
-  };
-  return `${JSON.stringify(header)}\n`;
+  const session = { id, storageVersion, createdAt, cwd, parentSessionId, legacyParentSessionPath, nextSeq };
+  return `${JSON.stringify({ v: 4, kind: "header", ...session })}\n`;
 }
 
 /** A transaction of one write. JSON that is stored goes into it as it is. */

@@ -25,7 +25,7 @@ export interface Found {
 }
 
 /**
- * The files that are named, and all `*.jsonl` in and below the directories that are named, by name. Links are
+ * The files that are named, and what has the name of an archive in and below the directories that are named, by name. Links are
  * followed, but no directory is read twice, so that links in circles end.
  */
 export async function findArchives(
@@ -105,8 +105,11 @@ class Search {
   }
 }
 
+/** Of JSONL files, and of SQLite databases as pi and others call them. */
+const ENDINGS = [".jsonl", ".sqlite", ".sqlite3", ".db"];
+
 function isArchiveName(path: string): boolean {
-  return path.endsWith(".jsonl");
+  return ENDINGS.some((ending) => path.endsWith(ending));
 }
 
 async function isDirectory(path: string): Promise<boolean> {

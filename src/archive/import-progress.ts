@@ -32,10 +32,10 @@ export class ProgressSum {
         count(bytes);
         this.#report(this.#now(candidate.path));
       },
-      finish: (outcome) => {
+      finish: (outcomes) => {
         count(size);
         this.#filesDone++;
-        this.#report({ ...this.#now(candidate.path), outcome });
+        for (const outcome of outcomes) this.#report({ ...this.#now(candidate.path), outcome });
       },
     };
   }
@@ -54,7 +54,7 @@ export class ProgressSum {
 export interface FileProgress {
   /** How many bytes of it are done. */
   read(bytes: number): void;
-  finish(outcome: FileOutcome): void;
+  finish(outcomes: readonly FileOutcome[]): void;
 }
 
 function sizeOf(candidate: Candidate): number {

@@ -13,11 +13,13 @@ import { ArchiveFile } from "./archive-file.ts";
 import { ArchiveFilter, type ArchiveFilterOptions } from "./archive-filter.ts";
 import { ArchiveError } from "./errors.ts";
 import { type Candidate, findArchives } from "./find-archives.ts";
+import { importContainer } from "./import-container.ts";
 import { importFile } from "./import-file.ts";
 import { ProgressSum } from "./import-progress.ts";
 import { inOrder } from "./in-order.ts";
-import type { FileOutcome, ImportProgress } from "./report.ts";
+import type { FailedOutcome, FileOutcome, ImportProgress } from "./report.ts";
 import { SessionTurns } from "./session-turns.ts";
+import { isSqlite } from "./sqlite-container.ts";
 
 /** How to import. */
 export interface ImportOptions extends ArchiveFilterOptions {
@@ -35,8 +37,8 @@ export interface ImportOptions extends ArchiveFilterOptions {
 }
 
 /**
- * Stores the sessions of pi's archives (JSONL of version 3, and format 4 of pi-agent-core 0.87.1), one transaction
- * per file, and tells what became of each file, in the order of their names. A session that is already stored from the
+ * Stores the sessions of pi's archives (JSONL of versions 1 to 3, format 4 of pi-agent-core 0.87.1, and the SQLite
+ * databases of its backend), one transaction per session, and tells what became of each file, or of each session of a database, in the order of their names. A session that is already stored from the
  * same bytes is left alone: importing again does nothing, and goes on after an import that was interrupted. A file that
  * cannot be imported, or for which the tenant has no room, is reported, leaves nothing behind and does not stop the
  * others.
@@ -44,7 +46,7 @@ export interface ImportOptions extends ArchiveFilterOptions {
  * Files are imported ahead of the iteration; who stops iterating aborts the import.
  *
  * @param importer `repo.importer` of the tenant that gets the sessions
- * @param source files, and directories that are searched for `*.jsonl`, also below
+ * @param source files, and directories that are searched for `*.jsonl`, `*.sqlite`, `*.sqlite3` and `*.db`, also below
  * @throws InvalidOptionError, the reason of the abort signal, and the database's error where no file is to blame (the
  *   tenant is suspended, the server is full, the connection is lost, …); files before that one stay imported
  * @example
@@ -70,11 +72,11 @@ export async function* importArchives(
     using turn = turns.next();
     const { read, finish } = progress.start(candidate);
     const fileOptions = { dryRun, lenient, seen, turn, onProgress: read };
-    const outcome = await outcomeOf(importer, candidate, fileOptions, abortable);
-    finish(outcome);
-    return outcome;
+    const outcomes = await outcomesOf(importer, candidate, fileOptions, abortable);
+    finish(outcomes);
+    return outcomes;
   };
-  yield* inOrder(found.candidates, importOne, { jobs }, context);
+  for await (const outcomes of inOrder(found.candidates, importOne, { jobs }, context)) yield* outcomes;
 }
 
 /** @throws InvalidOptionError */
@@ -84,24 +86,30 @@ function jobsOf({ jobs }: ImportOptions, { connections }: SessionImporter): numb
   throw new InvalidOptionError("jobs", jobs, "pass a whole number of files, 1 or more");
 }
 
-async function outcomeOf(
+/** One outcome, or one for each session of a SQLite database. */
+async function outcomesOf(
   importer: SessionImporter,
   candidate: Candidate,
   options: Parameters<typeof importFile>[2],
   context: Context,
-): Promise<FileOutcome> {
+): Promise<FileOutcome[]> {
   const { path } = candidate;
-  if ("failure" in candidate) return failed(path, candidate.failure);
-  if ("skipped" in candidate) return { path, status: "skipped", reason: candidate.skipped };
+  if ("failure" in candidate) return [failed(path, candidate.failure)];
+  if ("skipped" in candidate) return [{ path, status: "skipped", reason: candidate.skipped }];
+  const failure = (error: unknown) => {
+    if (!isFaultOfFile(error)) throw error;
+    return failed(path, error);
+  };
   try {
     await using file = await ArchiveFile.open(path);
-    return await importFile(importer, file, options, context);
+    return (await isSqlite(file))
+      ? await importContainer(importer, path, { ...options, failed: failure }, context)
+      : [await importFile(importer, file, options, context)];
   } catch (error) {
-    if (!isFaultOfFile(error)) throw error;
     if (error instanceof ArchiveError && error.code === "not_an_archive" && !candidate.isExplicit) {
-      return { path, status: "skipped", reason: error.reason };
+      return [{ path, status: "skipped", reason: error.reason }];
     }
-    return failed(path, error);
+    return [failure(error)];
   }
 }
 
@@ -127,7 +135,7 @@ function isDataException(error: unknown): boolean {
   return typeof code === "string" && /^2[123][0-9A-Z]{3}$/.test(code);
 }
 
-function failed(path: string, error: FaultOfFile): FileOutcome {
+function failed(path: string, error: FaultOfFile): FailedOutcome {
   if (error instanceof ArchiveError) {
     const { line, code, reason } = error;
     return { path, status: "failed", ...(line === undefined ? {} : { line }), code, reason };

@@ -9,7 +9,8 @@ export async function newSession(header: ArchiveHeader): Promise<NewSession> {
   return {
     id,
     createdAt,
-    cwd,
+    // Format 4 has no header without it; an agent always has one.
+    ...(cwd === "" ? {} : { cwd }),
     ...(header.format === 4 ? v4Parent(header) : await v3Parent(header.parentSession)),
   };
 }

@@ -54,6 +54,8 @@ export interface FailedOutcome {
   path: string;
   /** Something is wrong; `code`, `line` and `reason` say what and where. */
   status: "failed";
+  /** Of a SQLite database, the session that cannot be imported. */
+  sessionId?: string;
   /** Counted from 1; absent where no single line is at fault. */
   line?: number;
   /** Stable across versions: an `ArchiveErrorCode`, the code of a PiSessionError, or `refused_by_database`. */
@@ -106,7 +108,7 @@ export interface ImportProgress {
   leftOut: number;
   /** A file that is being read, or was just finished; absent at the start. */
   path?: string;
-  /** What became of `path`; given once per path, when it is finished. */
+  /** What became of `path`; given when it is finished, once per path or per session of a SQLite database. */
   outcome?: FileOutcome;
 }
 

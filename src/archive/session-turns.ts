@@ -22,7 +22,7 @@ export class SessionTurn implements Disposable {
   readonly #earlier: Promise<void>;
   readonly #announce: () => void;
   readonly #end = Promise.withResolvers<void>();
-  #sessionId: string | undefined;
+  #sessionIds: readonly string[] = [];
 
   constructor(last: Map<string, Promise<void>>, earlier: Promise<void>, announce: () => void) {
     this.#last = last;
@@ -30,22 +30,21 @@ export class SessionTurn implements Disposable {
     this.#announce = announce;
   }
 
-  /** Waits until no earlier file of this session is being read. */
-  async take(sessionId: string): Promise<void> {
+  /** Waits until no earlier file of these sessions is being read. Once it has them, taking them again does nothing. */
+  async take(...sessionIds: readonly string[]): Promise<void> {
+    if (this.#sessionIds.length > 0) return;
     await this.#earlier;
-    const before = this.#last.get(sessionId);
-    this.#last.set(sessionId, this.#end.promise);
-    this.#sessionId = sessionId;
+    const before = sessionIds.map((id) => this.#last.get(id));
+    for (const id of sessionIds) this.#last.set(id, this.#end.promise);
+    this.#sessionIds = sessionIds;
     this.#announce();
-    await before;
+    await Promise.all(before);
   }
 
   /** The file is done with, whether it held a session or not. */
   [Symbol.dispose](): void {
     this.#announce();
     this.#end.resolve();
-    const sessionId = this.#sessionId;
-    if (sessionId !== undefined && this.#last.get(sessionId) === this.#end.promise)
-      this.#last.delete(sessionId);
+    for (const id of this.#sessionIds) if (this.#last.get(id) === this.#end.promise) this.#last.delete(id);
   }
 }

@@ -4,10 +4,10 @@ import { join } from "node:path";
 import { SessionManager } from "@earendil-works/pi-coding-agent";
 import fc from "fast-check";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { importArchives } from "../../src/archive/index.ts";
 import { BACKGROUND_CONTEXT as context } from "../../src/contract/context.ts";
 import { buildSessionContext, type SessionContextOptions } from "../../src/index.ts";
 import { openTestDatabase, type TestDatabase } from "../support/database.ts";
+import { importAll } from "../support/import-all.ts";
 import { jsonl, scratch } from "./scratch.ts";
 
 let database: TestDatabase;
@@ -22,7 +22,7 @@ async function contextOf(path: string, options?: SessionContextOptions): Promise
   const tenant = randomUUID();
   await database.database.tenants.create({ slug: tenant });
   const repo = await database.database.repo(tenant);
-  const { files } = await importArchives(repo.importer, [path], {}, context);
+  const { files } = await importAll(repo.importer, [path], {}, context);
   expect(files).toMatchObject([{ status: "imported" }]);
   const [metadata] = await repo.list(undefined, context);
   const session = await repo.open(metadata as { id: string }, context);

@@ -4,12 +4,13 @@ import { appendFile, readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
 import fc from "fast-check";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { exportSession, importArchives } from "../../src/archive/index.ts";
+import { exportSession } from "../../src/archive/index.ts";
 import { BACKGROUND_CONTEXT as context } from "../../src/contract/context.ts";
 import { setValue, value } from "../../src/index.ts";
 import { NoArchiveError } from "../../src/postgres/errors.ts";
 import type { PgSessionRepo } from "../../src/postgres/repo.ts";
 import { openTestDatabase, type TestDatabase } from "../support/database.ts";
+import { importAll } from "../support/import-all.ts";
 import { conversation, converse, LISTS, NAMESPACES, type Step } from "./conversation.ts";
 import { exportTo } from "./exported.ts";
 import { inPi } from "./pi.ts";
@@ -45,7 +46,7 @@ async function original(repo: PgSessionRepo, sessionId: string): Promise<Buffer>
 
 async function expectSameBytes(path: string, repo?: PgSessionRepo): Promise<void> {
   const tenant = repo ?? (await emptyRepo());
-  const { files } = await importArchives(tenant.importer, [path], {}, context);
+  const { files } = await importAll(tenant.importer, [path], {}, context);
   expect(files).toMatchObject([{ path, status: "imported" }]);
   const [file] = files as { sessionId: string }[];
   const bytes = await original(tenant, file?.sessionId as string);
@@ -130,7 +131,7 @@ describe("a format-4 session that went on since its import", () => {
     const { path, content } = await exportTo(join(directory.path, "s.jsonl"), before, "s", "v4");
     await appendFile(path, torn);
     const repo = await emptyRepo();
-    await importArchives(repo.importer, [path], {}, context);
+    await importAll(repo.importer, [path], {}, context);
     const session = await repo.open({ id: "s" }, context);
     await converse(session, second, "later");
     const ours = await stateOf(session, PLACES);

@@ -3,11 +3,12 @@ import { join } from "node:path";
 import { SessionManager } from "@earendil-works/pi-coding-agent";
 import fc from "fast-check";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { type ImportOptions, importArchives } from "../../src/archive/index.ts";
+import type { ImportOptions } from "../../src/archive/index.ts";
 import { BACKGROUND_CONTEXT as context } from "../../src/contract/context.ts";
 import { type AgentMessage, buildSessionContext, laneConfig, type PgSession } from "../../src/index.ts";
 import type { PgSessionRepo } from "../../src/postgres/repo.ts";
 import { openTestDatabase, type TestDatabase } from "../support/database.ts";
+import { importAll } from "../support/import-all.ts";
 import { conversation, converse, ONLY_V4 } from "./conversation.ts";
 import { exportTo } from "./exported.ts";
 import { scratch } from "./scratch.ts";
@@ -29,7 +30,7 @@ async function emptyRepo(): Promise<PgSessionRepo> {
 
 async function imported(path: string, repo?: PgSessionRepo, options: ImportOptions = {}): Promise<PgSession> {
   const into = repo ?? (await emptyRepo());
-  const report = await importArchives(into.importer, [path], options, context);
+  const report = await importAll(into.importer, [path], options, context);
   expect(report.files).toMatchObject([{ path, status: "imported" }]);
   const { sessionId: id } = report.files[0] as { sessionId: string };
   return into.open({ id }, context);

@@ -2,11 +2,12 @@ import { randomUUID } from "node:crypto";
 import { join } from "node:path";
 import fc from "fast-check";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { exportSession, importArchives } from "../../src/archive/index.ts";
+import { exportSession } from "../../src/archive/index.ts";
 import { BACKGROUND_CONTEXT as context } from "../../src/contract/context.ts";
 import { setValue, value } from "../../src/index.ts";
 import type { PgSessionRepo } from "../../src/postgres/repo.ts";
 import { openTestDatabase, type TestDatabase } from "../support/database.ts";
+import { importAll } from "../support/import-all.ts";
 import { conversation, converse, LISTS, NAMESPACES } from "./conversation.ts";
 import { exportTo } from "./exported.ts";
 import { inPi } from "./pi.ts";
@@ -66,7 +67,7 @@ test("importing the file gives the same ledger, row by row", async () => {
       await converse(session, steps);
       await session.close(context);
       const { path, content } = await exportTo(join(directory.path, `${id}.jsonl`), repo, id, "v4");
-      const report = await importArchives(other.importer, [path], {}, context);
+      const report = await importAll(other.importer, [path], {}, context);
       expect(report.files).toMatchObject([{ status: "imported" }]);
       const again = await exportTo(`${path}.again`, other, id, "v4");
       expect(again.content.toString()).toBe(content.toString());
@@ -92,7 +93,7 @@ test("JSON stays as it is spelled", async () => {
     '{"kind":"list","op":"append","seq":7,"namespace":"log","key":"","value":null}',
   ];
   const path = await directory.write("spelled.jsonl", `${lines.join("\n")}\n`);
-  expect((await importArchives(repo.importer, [path], {}, context)).imported).toBe(1);
+  expect((await importAll(repo.importer, [path], {}, context)).imported).toBe(1);
   const { content } = await exportTo(`${path}.out`, repo, "spelled", "v4");
   expect(content.toString().trimEnd().split("\n")).toEqual(lines);
 });

@@ -4,9 +4,9 @@ import { join } from "node:path";
 import { setTimeout } from "node:timers/promises";
 import { SessionManager } from "@earendil-works/pi-coding-agent";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { importArchives } from "../../src/archive/index.ts";
 import { BACKGROUND_CONTEXT as context } from "../../src/contract/context.ts";
 import { openTestDatabase, type TestDatabase } from "../support/database.ts";
+import { importAll } from "../support/import-all.ts";
 import { jsonl, scratch } from "./scratch.ts";
 
 let database: TestDatabase;
@@ -22,7 +22,7 @@ async function billed(paths: readonly string[], sessionId: string): Promise<numb
   await database.database.tenants.create({ slug: tenant });
   const repo = await database.database.repo(tenant);
   for (const path of paths) {
-    const { files } = await importArchives(repo.importer, [path], {}, context);
+    const { files } = await importAll(repo.importer, [path], {}, context);
     expect(files).toMatchObject([{ status: "imported" }]);
   }
   const session = await repo.open({ id: sessionId }, context);
@@ -99,10 +99,10 @@ describe("what a fork inherited is in its parent's ledger only", () => {
     const tenant = randomUUID();
     await database.database.tenants.create({ slug: tenant });
     const repo = await database.database.repo(tenant);
-    await importArchives(repo.importer, [parent.path], {}, context);
+    await importAll(repo.importer, [parent.path], {}, context);
     await rm(parent.path);
     expect(await billed([fork], child.getSessionId())).toBe(80);
-    await importArchives(repo.importer, [fork], {}, context);
+    await importAll(repo.importer, [fork], {}, context);
     const session = await repo.open({ id: child.getSessionId() }, context);
     expect((await session.getStats(context)).usage.input).toBe(80);
     await session.close(context);

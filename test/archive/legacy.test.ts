@@ -5,10 +5,10 @@ import { join } from "node:path";
 import { SessionManager } from "@earendil-works/pi-coding-agent";
 import fc from "fast-check";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { importArchives } from "../../src/archive/index.ts";
 import { BACKGROUND_CONTEXT as context } from "../../src/contract/context.ts";
 import type { PgSessionRepo } from "../../src/postgres/repo.ts";
 import { openTestDatabase, type TestDatabase } from "../support/database.ts";
+import { importAll } from "../support/import-all.ts";
 import { inPi } from "./pi.ts";
 import { jsonl, type Scratch, scratch } from "./scratch.ts";
 import { type State, sorted, stateOf, withIdsOf } from "./state.ts";
@@ -30,7 +30,7 @@ async function emptyRepo(): Promise<PgSessionRepo> {
 
 async function imported(path: string, format: number): Promise<State> {
   const repo = await emptyRepo();
-  const { files } = await importArchives(repo.importer, [path], {}, context);
+  const { files } = await importAll(repo.importer, [path], {}, context);
   expect(files).toMatchObject([{ path, status: "imported", format }]);
   const [metadata] = await repo.list(undefined, context);
   const session = await repo.open(metadata as { id: string }, context);
@@ -175,7 +175,7 @@ test("the ids of a version 1 file are the same each time, so it is one session a
   );
   const paths = [await directory.write("1.jsonl", content), await directory.write("2.jsonl", content)];
   const repo = await emptyRepo();
-  const { files } = await importArchives(repo.importer, paths, {}, context);
+  const { files } = await importAll(repo.importer, paths, {}, context);
   expect(files).toMatchObject([{ status: "imported" }, { status: "unchanged" }]);
   const again = await imported(paths[0] as string, 1);
   expect(again.entries.map(({ id }) => id)).toEqual([
