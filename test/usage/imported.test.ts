@@ -4,12 +4,12 @@ import { fileURLToPath } from "node:url";
 import { expect, test } from "vitest";
 import {
   BACKGROUND_CONTEXT as context,
-  importArchives,
   type Usage,
   type UsageGroup,
   type UsageKey,
 } from "../../src/index.ts";
 import { openTestDatabase } from "../support/database.ts";
+import { importAll } from "../support/import-all.ts";
 import { decimalOf, textOf } from "./decimal.ts";
 
 const ARCHIVES = fileURLToPath(new URL("../../examples/archives", import.meta.url));
@@ -99,7 +99,7 @@ function addedUp(spent: readonly RawSpent[]) {
 test("reports of imported archives are what their lines add up to, field by field", async () => {
   await using at = await openTestDatabase();
   const repo = await at.database.repo("default");
-  const { failed } = await importArchives(repo.importer, [ARCHIVES], {}, context);
+  const { failed } = await importAll(repo.importer, [ARCHIVES], {}, context);
   expect(failed).toBe(0);
   const spent = await rawSpent();
   expect(spent.length).toBeGreaterThan(10);
