@@ -33,6 +33,7 @@ import { PgSessionImporter } from "../../src/postgres/import-session.ts";
 import { tenantOf } from "../../src/postgres/tenant-id.ts";
 import { Tenants } from "../../src/postgres/tenants.ts";
 import { PgTurn } from "../../src/postgres/turn.ts";
+import { Usage as UsageReports } from "../../src/postgres/usage.ts";
 import { StorageBranch } from "../../src/session/branch.ts";
 import { StorageMutation } from "../../src/session/mutation.ts";
 import { StorageReader } from "../../src/session/reader.ts";
@@ -420,6 +421,30 @@ const CALLS: Record<string, { methods: () => string[]; calls: Record<string, Cal
         await branch.appendCustomEntry("note", "new", context);
         return branch.findEntries(undefined, context);
       },
+    },
+  },
+  usage: {
+    methods: () => methodsOf(UsageReports),
+    calls: {
+      report: async ({ database, slug }, { session, cwd }) => {
+        const by = ["tenant", "session", "root", "cwd", "model"] as const;
+        const questions = [{ session }, { root: session }, { cwd }];
+        return Promise.all(
+          questions.map((where) => database.usage.report({ tenant: slug, by, where }, context)),
+        );
+      },
+      changes: async ({ database, slug }, { session }) => {
+        const found: unknown[] = [];
+        for await (const { id, sessionId, model } of database.usage.changes({ tenant: slug }, context)) {
+          if (sessionId === session) found.push([id, model]);
+        }
+        return found;
+      },
+      dimensions: ({ database, slug }) => database.usage.dimensions(slug),
+      setDimensions: ({ database, slug }, { namespace }) => database.usage.setDimensions(slug, [namespace]),
+      rollUp: async ({ database, slug }) => void (await database.usage.rollUp({ tenant: slug }, context)),
+      rebuild: async ({ database, slug }) => void (await database.usage.rebuild({ tenant: slug }, context)),
+      afterRestore: ({ database }) => outcome(database.usage.afterRestore(context)),
     },
   },
   database: {
