@@ -159,6 +159,7 @@ async function fillTable({ quoted, stored, types }: Table, word: Word): Promise<
   if (rowCount !== 0) return;
   const values = stored.map((column, index) => {
     if (column === "tenant_id") return tenantId(word);
+    if (column === "period") return "day"; // of a budget; it takes nothing else
     const type = types[index] ?? "";
     if (type.startsWith("json")) return JSON.stringify(`${word}-${column}`);
     return /text|char/.test(type) ? `${word}-${column.replace(/_id$/, "")}` : "1";
