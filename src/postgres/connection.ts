@@ -11,6 +11,8 @@ export interface WireStatement {
   readonly parameters: readonly unknown[];
 }
 
+export const ROLLBACK: WireStatement = { sql: "rollback", parameters: [] };
+
 /**
  * A connection as this package and Kysely use it. What arrives is read with {@link WIRE_TYPES}.
  *
@@ -27,7 +29,8 @@ export interface Connection extends PostgresPoolClient {
   discard(): void;
   /**
    * Asks the server to give up what was sent, until it is answered: a request that comes between two statements, or
-   * while a pooler has no server for us, is ignored. Resolves when no such request can arrive any more.
+   * while a pooler has no server for us, is ignored. One may also hit the commit, which then ends nothing. Resolves
+   * when no such request can arrive any more and no transaction is left open.
    */
   cancel(): Promise<void>;
 }
@@ -42,6 +45,8 @@ interface ClientInternals {
   sslNegotiation?: string;
   /** Since 8.23. */
   pipeline?: boolean;
+  /** Not in old ones; `I` outside of a transaction. */
+  getTransactionStatus?: () => string | null;
 }
 
 /** @param isPrepared whether statements with parameters that are sent are to be planned once per connection */
@@ -77,6 +82,11 @@ export function guardConnection(client: pg.PoolClient, isPrepared: () => boolean
     return outcomes;
   };
 
+  const rollBack = async () => {
+    const [outcome] = await send([ROLLBACK]);
+    if (outcome?.status !== "fulfilled") isDiscarded = true;
+  };
+
   return {
     query: ((sql: string, parameters: readonly unknown[]) =>
       execute({ sql, parameters }, { isNamed: false })) as PostgresPoolClient["query"],
@@ -93,10 +103,13 @@ export function guardConnection(client: pg.PoolClient, isPrepared: () => boolean
       isDiscarded = true;
     },
     async cancel() {
+      if (answered === undefined) return;
       for (let attempt = 1; answered !== undefined; attempt++) {
         await requestCancel(internals);
         await Promise.race([answered, backOff(attempt)]);
       }
+      // Elsewhere it would be a warning in the server's log.
+      if (internals.getTransactionStatus?.() !== "I") await rollBack();
     },
     release(destroy?: boolean) {
       // The caller's own pool gets its connection back as it was.

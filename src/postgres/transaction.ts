@@ -2,7 +2,7 @@ import type { Compilable, Kysely, PostgresQueryResult, RawBuilder } from "kysely
 import type { Context } from "../contract/context.ts";
 import { CommitContentionError } from "../contract/errors.ts";
 import { backOff } from "../session/back-off.ts";
-import type { Connection, WireStatement } from "./connection.ts";
+import { type Connection, ROLLBACK, type WireStatement } from "./connection.ts";
 import { CommitOutcomeUnknownError } from "./errors.ts";
 import { isAnswer, isRetryable, isServerAway, isStatementLost, typedFailure } from "./failure.ts";
 import type { GuardedPool } from "./pool.ts";
@@ -292,7 +292,6 @@ class SentTransaction implements Transaction {
 export const SAFE_SEARCH_PATH = "set local search_path = pg_catalog, pg_temp";
 
 const COMMIT: WireStatement = { sql: "commit", parameters: [] };
-const ROLLBACK: WireStatement = { sql: "rollback", parameters: [] };
 
 /** Everything that must not stay with the connection, in one message. */
 function beginning(
