@@ -29,8 +29,13 @@ export function heightOf(value: number, { min, max }: Axis): number {
   return ((value - min) / (max - min)) * 100;
 }
 
-/** Which of so many places below a chart have a label: no more than about `most`, at equal distances. */
-export function labelled(places: number, most: number): number[] {
-  const step = Math.ceil(places / most);
+/** How many digits after the point tell the ticks apart. */
+export function tickDigits({ ticks: [first = 0, second = 1] }: Axis): number {
+  return Math.max(0, -Math.floor(Math.log10(second - first) + 1e-9));
+}
+
+/** Which of so many places have a label, at equal distances, where there is room for `most` in so many slots. */
+export function labelled(places: number, slots: number, most: number): number[] {
+  const step = Math.ceil(slots / most);
   return Array.from({ length: Math.ceil(places / step) }, (_, index) => index * step);
 }

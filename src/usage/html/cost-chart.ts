@@ -1,7 +1,7 @@
 import { sumOf } from "../exact-decimal.ts";
 import { digitsFor, dollars } from "../money.ts";
 import type { TimeSeries } from "../time-series.ts";
-import { type Axis, axisOf, heightOf } from "./axis.ts";
+import { type Axis, axisOf, heightOf, tickDigits } from "./axis.ts";
 import { bucketLabel, percent } from "./format.ts";
 import { html, type Markup, stored } from "./markup.ts";
 import { plot, rounded, slotsOf } from "./plot.ts";
@@ -11,7 +11,8 @@ import { foldedTable, type TableColumn } from "./table.ts";
 const COLUMN = 0.78;
 
 /** Cost as stacked columns, with a legend that says what each part adds up to. */
-export function costChart(chart: TimeSeries): Markup {
+export function costChart(all: TimeSeries): Markup {
+  const chart = withoutFree(all);
   const { unit, buckets, series } = chart;
   const sums = buckets.map((_, bucket) => sumOf(series.map(({ values }) => values[bucket] ?? "0")));
   const stacks = buckets.map((_, bucket) => stackOf(series.map(({ values }) => Number(values[bucket] ?? 0))));
@@ -20,7 +21,6 @@ export function costChart(chart: TimeSeries): Markup {
     Math.max(0, ...stacks.map(({ top }) => top)),
   );
   const digits = digitsFor(sums);
-  const axisDigits = digitsFor(axis.ticks.map(String)) === 2 && !axis.ticks.every(Number.isInteger) ? 2 : 0;
   const { first } = slotsOf(buckets);
   const columns = buckets.map((bucket, index) => {
     const parts = series.flatMap(({ name, values }) => {
@@ -43,10 +43,15 @@ export function costChart(chart: TimeSeries): Markup {
   return html`<div class="with-legend">${plot({
     title: `Cost by ${unit} and model; the table below has its numbers`,
     ...{ unit, buckets, axis },
-    axisLabel: (value) =>
-      dollars(String(Number(value.toFixed(8))), axis.max < 1 ? digitsFor([String(axis.max)]) : axisDigits),
+    axisLabel: (value) => dollars(value.toFixed(tickDigits(axis)), tickDigits(axis)),
     shapes: html`${columns}`,
   })}${legend(chart)}</div>${foldedTable("Cost by model as a table", costColumns(chart, digits), [...buckets.keys()])}`;
+}
+
+/** What costs nothing would only be a name in the legend. */
+function withoutFree(chart: TimeSeries): TimeSeries {
+  const series = chart.series.filter(({ values }) => values.some((value) => Number(value) !== 0));
+  return series.length === 0 ? chart : { ...chart, series };
 }
 
 interface Part {

@@ -3,7 +3,7 @@ import { timeBuckets, timeUnitOf } from "../time-buckets.ts";
 import { timeSeries } from "../time-series.ts";
 import { MODELS, type PageReports } from "./collect.ts";
 import { costChart } from "./cost-chart.ts";
-import { periodText } from "./format.ts";
+import { bucketLabel, periodText } from "./format.ts";
 import { html, type Markup, stored } from "./markup.ts";
 import { type RatioSeries, ratioChart } from "./ratio-chart.ts";
 import { reportTable, topTable } from "./report-table.ts";
@@ -24,7 +24,7 @@ export interface PageFacts {
 export function page(reports: PageReports, facts: PageFacts): string {
   const { overTime } = reports;
   const whose = facts.tenant === undefined ? "all tenants" : facts.tenant;
-  const period = periodText(overTime.from, overTime.to, overTime.timeZone);
+  const period = periodOf(overTime);
   return html`<!doctype html>
 <html lang="en">
 <head>
@@ -54,6 +54,15 @@ ${overTime.rows.length === 0 ? nothing() : charts(reports, facts)}
 `.text;
 }
 
+/** A report from the beginning says when that was. */
+function periodOf(report: UsageReport): string {
+  const { from, to, timeZone } = report;
+  const unit = timeUnitOf(report.by) ?? "day";
+  const [first] = from === null && to === null ? timeBuckets(report, unit) : [];
+  const text = periodText(from, to, timeZone);
+  return first === undefined ? text : `${text}, since ${bucketLabel(first, unit)}`;
+}
+
 function nothing(): Markup {
   return html`<section class="card empty"><h2>No usage</h2><p>Nothing was spent in this time.</p></section>`;
 }
@@ -64,12 +73,10 @@ function charts({ overTime, sessions, spenders, table }: PageReports, { tenant }
   return html`<section class="card"><h2>Cost by ${unit} and model</h2>${costChart(timeSeries(overTime, "cost", MODELS + 1))}</section>
 <div class="pair">
 <section class="card"><h2>Cache-hit ratio</h2>${ratioChart(ratiosOf(overTime))}</section>
-<section class="card"><h2>Cost by kind of token</h2>${costParts(overTime.total)}</section>
-</div>
-<div class="pair">
-<section class="card"><h2>Top sessions</h2>${topTable("Sessions by cost", sessions)}</section>
 <section class="card"><h2>Top ${spender}</h2>${topTable(`Cost by ${tenant === undefined ? "tenant" : "directory"}`, spenders)}</section>
 </div>
+<section class="card"><h2>Cost by kind of token</h2>${costParts(overTime.total)}</section>
+<section class="card"><h2>Top sessions</h2>${topTable("Sessions by cost", sessions)}</section>
 <section class="card"><h2>All numbers</h2>${reportTable("The report as a table", table)}</section>`;
 }
 

@@ -17,7 +17,7 @@ export interface Plot {
 
 /** So few columns do not fill the whole width. */
 const FEWEST_SLOTS = 12;
-const MOST_LABELS = 10;
+const MOST_LABELS = 8;
 
 /** How many buckets have room, and the place of the first one. */
 export function slotsOf(buckets: readonly string[]): { slots: number; first: number } {
@@ -38,7 +38,7 @@ export function plot({ title, unit, buckets, axis, axisLabel, shapes }: Plot): M
     (tick) => html`<span style="bottom:${rounded(heightOf(tick, axis))}%">${axisLabel(tick)}</span>`,
   )}</div>
 <svg role="img" aria-label="${title}" viewBox="0 0 ${slots} 100" preserveAspectRatio="none">${grid}${shapes}</svg>
-<div class="x" aria-hidden="true">${labelled(buckets.length, MOST_LABELS).map(
+<div class="x" aria-hidden="true">${labelled(buckets.length, slots, MOST_LABELS).map(
     (index, place) =>
       html`<span class="${place % 2 === 0 ? "" : "minor"}" style="left:${left(index)}%">${tickLabel(buckets[index] ?? "", unit)}</span>`,
   )}</div>

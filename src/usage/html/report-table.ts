@@ -14,21 +14,23 @@ type Row = UsageSums & Partial<Pick<UsageGroup, "group" | "isRemainder">> & { pr
 
 /** The most expensive groups, each with a bar of its cost. */
 export function topTable(caption: string, report: UsageReport): Markup {
-  const costs = report.rows.map(({ cost }) => cost.total);
-  const digits = digitsFor([...costs, report.total.cost.total]);
-  const most = costs.reduce((largest, cost) => Math.max(largest, Number(cost)), 0);
+  const named = report.rows.filter(({ isRemainder }) => !isRemainder).map(({ cost }) => cost.total);
+  const digits = digitsFor([...named, report.total.cost.total]);
+  const most = named.reduce((largest, cost) => Math.max(largest, Number(cost)), 0);
   const columns: TableColumn<Row>[] = [
     ...report.by.map((key) => keyColumn(report, key)),
-    { head: "calls", isNumber: true, cell: ({ calls }) => html`${count(calls)}` },
-    { head: "tokens", isNumber: true, cell: ({ totalTokens }) => html`${count(totalTokens)}` },
     {
       head: "cost",
       isNumber: true,
-      cell: ({ cost, group }) => {
-        const share = most > 0 && group !== undefined ? Math.max(Number(cost.total), 0) / most : 0;
-        return html`<span class="bar" style="--share:${(share * 100).toFixed(1)}%"><span title="$${cost.total}">${dollars(cost.total, digits)}</span></span>`;
+      cell: ({ cost, isRemainder }) => {
+        const amount = html`<span title="$${cost.total}">${dollars(cost.total, digits)}</span>`;
+        if (isRemainder !== false || most === 0) return amount;
+        const share = (Math.max(Number(cost.total), 0) / most) * 100;
+        return html`<span class="bar" style="--share:${share.toFixed(1)}%">${amount}</span>`;
       },
     },
+    { head: "calls", isNumber: true, cell: ({ calls }) => html`${count(calls)}` },
+    { head: "tokens", isNumber: true, cell: ({ totalTokens }) => html`${count(totalTokens)}` },
   ];
   return table(caption, columns, report.rows, report.total);
 }
@@ -44,17 +46,6 @@ export function reportTable(caption: string, report: UsageReport): Markup {
   });
   const columns = [
     ...report.by.map((key) => keyColumn(report, key)),
-    number("calls", ({ calls }) => count(calls)),
-    number("input", ({ input }) => count(input)),
-    number("output", ({ output }) => count(output)),
-    number("cache read", ({ cacheRead }) => count(cacheRead)),
-    number("cache write", ({ cacheWrite }) => count(cacheWrite)),
-    number("tokens", ({ totalTokens }) => count(totalTokens)),
-    number("cache-hit ratio", ({ cacheHitRatio }) => percent(cacheHitRatio)),
-    number("unpriced", ({ unpricedCalls }) => count(unpricedCalls)),
-    number("cost per call", ({ costPerCall }) =>
-      costPerCall === null ? "–" : dollars(costPerCall, perCall),
-    ),
     {
       ...{ head: report.isCumulative ? "cost so far" : "cost", isNumber: true },
       cell: ({ cost }: Row) => html`<span title="$${cost.total}">${dollars(cost.total, digits)}</span>`,
@@ -66,6 +57,17 @@ export function reportTable(caption: string, report: UsageReport): Markup {
             previous === undefined ? "–" : dollars(previous.cost.total, digits),
           ),
         ]),
+    number("calls", ({ calls }) => count(calls)),
+    number("input", ({ input }) => count(input)),
+    number("output", ({ output }) => count(output)),
+    number("cache read", ({ cacheRead }) => count(cacheRead)),
+    number("cache write", ({ cacheWrite }) => count(cacheWrite)),
+    number("tokens", ({ totalTokens }) => count(totalTokens)),
+    number("cache hits", ({ cacheHitRatio }) => percent(cacheHitRatio)),
+    number("unpriced", ({ unpricedCalls }) => count(unpricedCalls)),
+    number("cost per call", ({ costPerCall }) =>
+      costPerCall === null ? "–" : dollars(costPerCall, perCall),
+    ),
   ];
   const more = report.rows.length - MOST_ROWS;
   const rest =

@@ -17,7 +17,7 @@ export const STYLE = new Markup(`
 :root { color-scheme: light dark; ${LIGHT} }
 @media screen and (prefers-color-scheme: dark) { :root { ${DARK} } }
 * { box-sizing: border-box; }
-body { margin: 0 auto; max-width: 76rem; padding: 2rem 1.25rem 3rem; background: var(--page); color: var(--ink);
+body { margin: 0 auto; max-width: 80rem; padding: 2rem 1.25rem 3rem; background: var(--page); color: var(--ink);
   font: 15px/1.5 system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif;
   font-variant-numeric: tabular-nums; }
 h1 { margin: 0; font-size: 1.75rem; line-height: 1.2; letter-spacing: -0.02em; overflow-wrap: anywhere; }
@@ -33,7 +33,7 @@ footer { margin-top: 2rem; font-size: 0.8rem; max-width: 46rem; }
 .card { margin-top: 1rem; padding: 1.25rem; min-width: 0; }
 .empty { padding: 4rem 1.25rem; text-align: center; color: var(--soft); }
 .pair { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(26rem, 100%), 1fr)); gap: 0 1rem; }
-.totals { display: grid; grid-template-columns: repeat(auto-fit, minmax(11rem, 1fr)); gap: 1rem; margin: 0; }
+.totals { display: grid; grid-template-columns: repeat(auto-fit, minmax(9rem, 1fr)); gap: 1rem; margin: 0; }
 .tile { padding: 1rem 1.25rem; min-width: 0; }
 dt { color: var(--soft); font-size: 0.85rem; }
 dd { margin: 0; }
@@ -63,6 +63,8 @@ dd { margin: 0; }
 .legend li { display: grid; grid-template-columns: 0.7rem minmax(0, 1fr) auto; gap: 0.6rem; align-items: baseline;
   padding: 0.35rem 0; border-bottom: 1px solid var(--rule); }
 .legend li:last-child { border: 0; }
+.wide { display: grid; grid-template-columns: repeat(auto-fit, minmax(13rem, 1fr)); gap: 0 2rem; }
+.wide li { border: 0; }
 .legend i { width: 0.7rem; height: 0.7rem; border-radius: 3px; }
 .name { overflow-wrap: anywhere; }
 .amount { white-space: nowrap; text-align: right; }
@@ -79,9 +81,8 @@ th:first-child, td:first-child { padding-left: 0; }
 th:last-child, td:last-child { padding-right: 0; }
 thead th { color: var(--soft); font-size: 0.78rem; vertical-align: bottom; }
 thead th::first-letter { text-transform: uppercase; }
-tbody th, td:not(.n) { min-width: 7rem; max-width: 22rem; overflow-wrap: anywhere; }
+tbody th, td:not(.n) { min-width: 9rem; max-width: 24rem; overflow-wrap: anywhere; }
 .n { text-align: right; white-space: nowrap; }
-thead .n { white-space: normal; }
 tfoot th, tfoot td { border-bottom: 0; font-weight: 600; }
 tfoot th::first-letter { text-transform: uppercase; }
 .none { color: var(--soft); font-style: italic; }
@@ -102,6 +103,7 @@ details .scroll { max-height: 24rem; overflow: auto; margin-top: 0.5rem; }
   .tile:first-child { grid-column: 1 / -1; }
   .value { font-size: 1.3rem; }
   .minor { display: none; }
+  tbody th, td:not(.n) { min-width: 6rem; }
   .plot svg, .y { height: 12rem; }
 }
 @media print {

@@ -57,7 +57,7 @@ function tile(name: string, value: string, change: string | undefined, title = "
 }
 
 function changeText(now: number, before: number, shown: string): string {
-  if (before === 0) return now === 0 ? "as before" : `before: ${shown}`;
+  if (before === 0) return now === 0 ? "as before" : "nothing before";
   const change = (now - before) / Math.abs(before);
   if (Math.abs(change) < 0.0005) return `as before: ${shown}`;
   const size = Math.abs(change) >= 10 ? `${(now / before).toFixed(0)}×` : percent(Math.abs(change));
