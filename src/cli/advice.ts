@@ -29,6 +29,7 @@ const REMEDIES: Readonly<Record<string, string>> = {
 /** What this program calls the options of the library. */
 const OPTIONS: Readonly<Record<string, string>> = {
   by: "--by",
+  column: "--chart",
   compare: "--compare",
   connectionString: "--database-url",
   cumulative: "--cumulative",

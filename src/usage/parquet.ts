@@ -34,7 +34,7 @@ export async function usageParquet(report: UsageReport): Promise<Uint8Array> {
   const rows: Row[] = report.by.length === 0 ? [report.total] : report.rows;
   const columns = [
     ...report.by.map((key) => keyColumn(key, rows)),
-    remainderColumn(rows),
+    ...(report.by.length === 0 ? [] : [remainderColumn(rows)]),
     ...sumColumns(report, rows),
   ];
   const writer = new ByteWriter();
@@ -54,25 +54,24 @@ function descriptionOf({ from, to, previous, timeZone, by, isCumulative }: Usage
 }
 
 function keyColumn(key: UsageKey, rows: readonly Row[]): Column {
-  const name = key.replaceAll(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
   const values = rows.map(({ group }) => group?.[key] ?? null);
   switch (key) {
     case "hour":
       return column(
-        { name, type: "INT64", converted_type: "TIMESTAMP_MILLIS", logical_type: UTC_MILLISECONDS },
+        { name: key, type: "INT64", converted_type: "TIMESTAMP_MILLIS", logical_type: UTC_MILLISECONDS },
         values.map((label) => (label === null ? null : new Date(label))),
       );
     case "day":
     case "week":
-      return dateColumn(name, values);
+      return dateColumn(key, values);
     case "month":
       return dateColumn(
-        name,
+        key,
         values.map((label) => (label === null ? null : `${label}-01`)),
       );
     default:
       return column(
-        { name, type: "BYTE_ARRAY", converted_type: "UTF8", logical_type: { type: "STRING" } },
+        { name: key, type: "BYTE_ARRAY", converted_type: "UTF8", logical_type: { type: "STRING" } },
         values,
       );
   }
@@ -88,8 +87,8 @@ function dateColumn(name: string, days: readonly (string | null)[]): Column {
 }
 
 function remainderColumn(rows: readonly Row[]): Column {
-  return required(
-    { name: "is_remainder", type: "BOOLEAN" },
+  return column(
+    { name: "is_remainder", type: "BOOLEAN", repetition_type: "REQUIRED" },
     rows.map(({ isRemainder }) => isRemainder === true),
   );
 }
@@ -137,8 +136,4 @@ function moneyColumn(name: string, amounts: readonly (string | null)[]): Column 
 
 function column(schema: SchemaElement, data: unknown[]): Column {
   return { schema: { repetition_type: "OPTIONAL", ...schema }, source: { name: schema.name, data } };
-}
-
-function required(schema: SchemaElement, data: unknown[]): Column {
-  return column({ repetition_type: "REQUIRED", ...schema }, data);
 }

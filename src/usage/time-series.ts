@@ -24,8 +24,8 @@ export interface Series {
   readonly total: string | null;
 }
 
-/** What does not add up. */
-const RATIOS: readonly UsageMeasure[] = ["cacheHitRatio", "costPerCall"];
+/** What does not add up, and is charted by time alone. */
+export const RATIOS: readonly UsageMeasure[] = ["cacheHitRatio", "costPerCall"];
 
 export function measured(sums: UsageSums, measure: UsageMeasure): string | null {
   const value = measure === "cost" ? sums.cost.total : sums[measure];

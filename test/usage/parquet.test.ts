@@ -57,7 +57,7 @@ test("a file holds the rows of the report: keys, counts and money, each as what 
   );
   expect(rows).toEqual([
     {
-      ...{ day: new Date("2026-11-01"), model: group.model, entry_type: "message", "dimension:team": null },
+      ...{ day: new Date("2026-11-01"), model: group.model, entryType: "message", "dimension:team": null },
       ...{ is_remainder: false, calls: 3n, input: 1n, output: 2n, cache_read: 3n, cache_write: 4n },
       ...{ cache_write_1h: 5n, reasoning: 6n, total_tokens: BigInt(Number.MAX_SAFE_INTEGER) },
       ...{ cost_input: "0.1", cost_output: "0.30000000000000004", cost_cache_read: "1" },
@@ -107,7 +107,7 @@ test("with compare, the sums of the period before follow, null where there were 
 test("a report without keys has its total as its only row", async () => {
   const total = sums({ calls: 7, cost: { total: "12.5" } });
   expect((await readBack(madeReport([], [], { total }))).rows).toMatchObject([
-    { is_remainder: false, calls: 7n, cost_total: "12.5" },
+    { calls: 7n, cost_total: "12.5" },
   ]);
 });
 
