@@ -169,17 +169,18 @@ export function textOf(bytes: Buffer, options: { first: boolean } = { first: fal
 /** @throws LineFault, without the parser's message, which quotes the line */
 export function jsonOf(bytes: Buffer): unknown {
   const text = textOf(bytes);
-  let json: unknown;
   try {
-    json = JSON.parse(text);
+    return JSON.parse(text);
   } catch {
     throw new LineFault(
       "invalid_json",
       text.trim() === "" ? "the line is blank" : "the line is not valid JSON",
     );
   }
-  if (isDeeperThan(MAX_LEVELS, bytes)) {
-    throw new LineFault("invalid_record", `the line is nested deeper than ${MAX_LEVELS} levels`);
-  }
-  return json;
+}
+
+/** @throws LineFault when JSON that a parser has accepted cannot be stored */
+export function assertShallow(json: Buffer): void {
+  if (!isDeeperThan(MAX_LEVELS, json)) return;
+  throw new LineFault("invalid_record", `the line is nested deeper than ${MAX_LEVELS} levels`);
 }

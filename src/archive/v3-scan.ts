@@ -6,7 +6,7 @@ import type { Inheritance } from "./inheritance.ts";
 import type { JsonObject } from "./json-object.ts";
 import { LedgerSelection } from "./ledger-selection.ts";
 import type { LineFaults } from "./line-faults.ts";
-import type { Line } from "./line-reader.ts";
+import { assertShallow, type Line } from "./line-reader.ts";
 import { V3Decoder } from "./v3-decoder.ts";
 import { entryOf } from "./v3-entry.ts";
 import { V3Index } from "./v3-index.ts";
@@ -39,6 +39,7 @@ export class V3Scan {
     let json: JsonObject | undefined;
     try {
       json = this.#decoder.decode(bytes, { number: this.index.size, line });
+      assertShallow(bytes);
       const record = v3Record(json);
       if (record === undefined) this.index.skip(length);
       else this.#admit(record, { line, length });

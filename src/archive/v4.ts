@@ -13,7 +13,7 @@ import { memberPlaces, type Place } from "./json-bytes.ts";
 import { isJsonObject, isSafeInteger, type JsonObject } from "./json-object.ts";
 import { Lender, lentMember } from "./lending.ts";
 import type { LineFaults } from "./line-faults.ts";
-import { jsonOf, type Line, LineReader } from "./line-reader.ts";
+import { assertShallow, jsonOf, type Line, LineReader } from "./line-reader.ts";
 import type { ArchiveReplay, ReplayEnd, ReplayStep } from "./replay.ts";
 import { unplaced } from "./unplaced.ts";
 import type { OnRead } from "./v3.ts";
@@ -219,6 +219,7 @@ function isTip(write: CommittedWrite): write is ValueSetWrite & { seq: number } 
 /** @throws LineFault */
 function parseTransaction(bytes: Buffer): CommittedWrite[] {
   const json = jsonOf(bytes);
+  assertShallow(bytes);
   return (Array.isArray(json) ? json : [json]).map(parseWrite);
 }
 
