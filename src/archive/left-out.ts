@@ -10,8 +10,6 @@ export interface LeftOut {
   values: number;
   /** Elements of lists. */
   listElements: number;
-  /** References of summaries to an entry that the session does not have. */
-  references: number;
   /** Messages that a compaction retains and that do not stand before it: they are written there once more. */
   repeatedMessages: number;
   /** Entries with usage that no row of the ledger counts, as in a fork. Who reads the file will count it. */
@@ -25,7 +23,6 @@ export function nothingLeftOut(): LeftOut {
     branches: 0,
     values: 0,
     listElements: 0,
-    references: 0,
     repeatedMessages: 0,
     uncountedUsage: 0,
   };

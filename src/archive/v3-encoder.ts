@@ -115,7 +115,7 @@ export class V3Encoder {
       yield* this.#compaction(parsed(stored) as CompactionEntry, place);
     } else if (stored.type === "branch_summary") {
       const summary = parsed(stored) as BranchSummaryEntry;
-      yield branchSummaryLine(summary, await this.#summarizedId(summary), place);
+      yield branchSummaryLine(summary, place);
       this.#expectUsage(stored.id, summary.usage);
     } else if (stored.type === "custom") {
       yield customLine(stored, place);
@@ -148,13 +148,6 @@ export class V3Encoder {
         return customMessageLine(message, place);
     }
     return messageLine(stored, place);
-  }
-
-  async #summarizedId({ fromId }: BranchSummaryEntry): Promise<string> {
-    if (fromId === null) return "root";
-    if ((await this.#session.seqsOf([fromId])).has(fromId)) return fromId;
-    this.#leftOut.references++;
-    return "root";
   }
 
   async *#compaction(entry: CompactionEntry, place: RecordPlace): AsyncGenerator<string> {

@@ -67,10 +67,10 @@ function isKept(type: string): boolean {
   return type === "context_edit" || !["session", ...V3_TYPES].includes(type);
 }
 
-/** `fromId`: `"root"` stands for no entry. */
-export function branchSummaryLine(entry: BranchSummaryEntry, fromId: string, place: RecordPlace): string {
-  const { id: _id, parentId: _parent, seq: _seq, timestamp: _time, type, fromId: _from, ...fields } = entry;
-  return line({ type, ...base(place), fromId, ...fields });
+export function branchSummaryLine(entry: BranchSummaryEntry, place: RecordPlace): string {
+  const { id: _id, parentId: _parent, seq: _seq, timestamp: _time, type, fromId, ...fields } = entry;
+  // "root" stands for no entry.
+  return line({ type, ...base(place), fromId: fromId ?? "root", ...fields });
 }
 
 export function compactionLine(entry: CompactionEntry, firstKeptEntryId: string, place: RecordPlace): string {

@@ -139,9 +139,9 @@ export class V3Replay implements ArchiveReplay {
   /** A summary of a branch that began above the first entry says "root" instead of null. */
   #fromId({ fromId }: V3BranchSummary, number: number): string | null {
     if (fromId === "root") return null;
-    // Nothing relies on that entry, so a lenient import keeps the id of one that is not there.
     if (this.#faults.isLenient && typeof fromId !== "string") return null;
-    if (this.#faults.isLenient && !this.#index.ids.has(fromId as string)) return fromId;
+    // Nothing relies on that entry. Where pi takes a branch out into a file of its own, it leaves the other one behind.
+    if (typeof fromId === "string" && !this.#index.ids.has(fromId)) return fromId;
     return this.#at(number, () => this.#index.resolve("the summarized entry", fromId));
   }
 

@@ -199,7 +199,6 @@ const LEFT_OUT: Record<keyof LeftOut, [one: string, many: string]> = {
   branches: ["the name of 1 branch", "the names of # branches"],
   values: ["1 value", "# values"],
   listElements: ["1 list element", "# list elements"],
-  references: ["1 reference to a missing entry", "# references to missing entries"],
   repeatedMessages: ["1 retained message is repeated", "# retained messages are repeated"],
   uncountedUsage: [
     "that the usage of 1 entry is not in the ledger",

@@ -238,15 +238,15 @@ const BROKEN: Record<string, Broken> = {
     line: 3,
     reason: /labelled entry "x"/,
   },
-  "v3: a summary of a record that is not there": {
+  "v3: a summary of something that cannot be a record": {
     content: jsonl(
       V3,
       record("a", null),
-      record("b", "a", { type: "branch_summary", fromId: "x", summary: SECRET }),
+      record("b", "a", { type: "branch_summary", fromId: 7, summary: SECRET }),
     ),
     code: "missing_reference",
     line: 3,
-    reason: /summarized entry "x"/,
+    reason: /summarized entry of type number/,
   },
   "v3: a compaction that keeps from another branch": {
     content: jsonl(
