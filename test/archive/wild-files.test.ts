@@ -3,11 +3,12 @@ import { randomUUID } from "node:crypto";
 import { appendFile, readFile, symlink, truncate } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { type FileOutcome, importArchives } from "../../src/archive/index.ts";
+import type { FileOutcome } from "../../src/archive/index.ts";
 import { BACKGROUND_CONTEXT as context } from "../../src/contract/context.ts";
 import type { PgSessionRepo } from "../../src/postgres/repo.ts";
 import { rowsOf } from "../examples/pages.ts";
 import { openTestDatabase, type TestDatabase } from "../support/database.ts";
+import { importAll } from "../support/import-all.ts";
 import { exportTo } from "./exported.ts";
 import { jsonl, scratch } from "./scratch.ts";
 
@@ -236,7 +237,7 @@ const WILD: Record<string, Wild> = {
 };
 
 async function outcomeOf(repo: PgSessionRepo, path: string, lenient: boolean): Promise<FileOutcome> {
-  const { files } = await importArchives(repo.importer, [path], { lenient }, context);
+  const { files } = await importAll(repo.importer, [path], { lenient }, context);
   expect(files).toHaveLength(1);
   return files[0] as FileOutcome;
 }
@@ -323,7 +324,7 @@ test("symbolic links in circles end", async () => {
   const sessions = join(directory.path, "sessions");
   await symlink(sessions, join(sessions, "again"));
   await symlink(join(sessions, "loop.jsonl"), join(sessions, "loop.jsonl"));
-  const { files } = await importArchives((await emptyRepo()).importer, [sessions], {}, context);
+  const { files } = await importAll((await emptyRepo()).importer, [sessions], {}, context);
   expect(files.map(({ status }) => status).toSorted()).toEqual(["failed", "imported", "skipped"]);
 });
 
