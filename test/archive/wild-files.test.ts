@@ -177,7 +177,7 @@ const WILD: Record<string, Wild> = {
       user("a", null),
       other("b", "a", { type: "branch_summary", fromId: "x", summary: "short" }),
     ),
-    strict: "refused: `missing_reference` in line 3",
+    strict: "imported; the summary keeps the id that is not there",
     lenient: "imported; the summary keeps the id that is not there",
     path: "a b",
   },
