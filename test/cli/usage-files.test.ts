@@ -80,6 +80,7 @@ describe("--html and --parquet", () => {
     const page = await readFile(path, "utf8");
     expect(page).toContain("<title>Usage of default: 1 Nov 2026 – 30 Nov 2026</title>");
     expect(page).toContain("$4.50");
+    expect(await readdir(directory)).toEqual(["usage.html"]);
   });
 
   test("write a Parquet file of the report", async () => {

@@ -107,12 +107,18 @@ details .scroll { max-height: 24rem; overflow: auto; margin-top: 0.5rem; }
   .plot svg, .y { height: 12rem; }
 }
 @media print {
+  :root { color-scheme: light; font-size: 12px; }
   body { max-width: none; padding: 0; background: none; font-size: 11px; print-color-adjust: exact; -webkit-print-color-adjust: exact; }
   .card, .tile { break-inside: avoid; }
   .card:has(table) { break-inside: auto; }
   tr { break-inside: avoid; }
   details { display: none; }
   .scroll { overflow: visible; }
+  .value { font-size: 1.25rem; }
+  table { font-size: 9px; }
+  th, td { padding: 0.3rem; }
+  tbody th, td:not(.n) { min-width: 0; }
+  thead .n { white-space: normal; }
 }
 `);
 
