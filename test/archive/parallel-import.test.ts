@@ -1,4 +1,5 @@
 import { randomUUID } from "node:crypto";
+import { once } from "node:events";
 import { appendFileSync } from "node:fs";
 import { utimes } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
@@ -113,19 +114,28 @@ describe("several files at a time", () => {
     ]);
   });
 
-  test("after an error that is no file's fault nothing more is begun", async () => {
+  test("after an error that is no file's fault nothing more is begun, and the others are aborted", async () => {
     await using directory = await scratch();
     for (let at = 0; at < 20; at++) await directory.write(`${10 + at}.jsonl`, jsonl(header(`${at}`)));
     const repo = await emptyRepo();
     const begun: string[] = [];
-    const importer = importerWith(repo, (id) => {
-      begun.push(id);
-      if (id === "3") throw new Error("the network is gone");
-    });
-    await expect(importAll(importer, directory.path, { jobs: 2 }, context)).rejects.toThrow(
-      "the network is gone",
-    );
-    expect(begun.length).toBeLessThan(8);
+    const all = Promise.withResolvers<void>();
+    const importer: SessionImporter = {
+      ...repo.importer,
+      connections: 2,
+      find: (id, context) => repo.importer.find(id, context),
+      import: async (session, open, { abortSignal }) => {
+        begun.push(session.id);
+        if (begun.length === 20) all.resolve();
+        if (session.id === "3") throw new Error("the network is gone");
+        // The first one takes until it is aborted, or the others are done.
+        if (session.id === "0") await Promise.race([once(abortSignal as AbortSignal, "abort"), all.promise]);
+        return repo.importer.import(session, open, context);
+      },
+    };
+    const run = importAll(importer, directory.path, { jobs: 2 }, context);
+    await expect(run).rejects.toThrow("the network is gone");
+    expect(begun).toEqual(["0", "1", "2", "3"]);
   });
 
   test("whoever stops iterating ends the import, and what was told stays", async () => {
