@@ -9,6 +9,7 @@ import { BACKGROUND_CONTEXT as context } from "../../src/contract/context.ts";
 import type { PgSessionRepo } from "../../src/postgres/repo.ts";
 import { openTestDatabase, type TestDatabase } from "../support/database.ts";
 import { importAll } from "../support/import-all.ts";
+import { exportTo } from "./exported.ts";
 import { inPi } from "./pi.ts";
 import { jsonl, type Scratch, scratch } from "./scratch.ts";
 import { type State, sorted, stateOf, withIdsOf } from "./state.ts";
@@ -41,6 +42,15 @@ async function imported(path: string, format: number): Promise<State> {
   }
 }
 
+/** Imported, and exported as `original`. */
+async function expectSameBytes(path: string): Promise<void> {
+  const repo = await emptyRepo();
+  const { files } = await importAll(repo.importer, [path], {}, context);
+  const { sessionId } = files[0] as { sessionId: string };
+  const { content } = await exportTo(`${path}.out`, repo, sessionId, "original");
+  expect(content.equals(await readFile(path))).toBe(true);
+}
+
 /** pi 1.6.0 rewrites the file as version 3, with new ids, and pi 0.87.1 imports that. */
 async function expectSameAsPi(directory: Scratch, content: string, format: number): Promise<State> {
   const path = await directory.write("old.jsonl", content);
@@ -54,6 +64,7 @@ async function expectSameAsPi(directory: Scratch, content: string, format: numbe
     pis.stats.usage.totalTokens = input + output + cacheRead + cacheWrite;
   }
   expect({ ...ours, values: sorted(ours.values) }).toEqual(pis);
+  await expectSameBytes(path);
   await rm(path);
   return ours;
 }

@@ -16,6 +16,7 @@ const SAMPLES = new URL("../../examples/archives", import.meta.url).pathname;
 const COMMANDS = [
   "migrate",
   "import",
+  "export",
   "list",
   "show",
   "usage",
