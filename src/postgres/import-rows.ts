@@ -1,5 +1,4 @@
 import { type Compilable, type Kysely, sql } from "kysely";
-import { binaryArray, type ElementType, type ElementValue } from "./binary-array.ts";
 import {
   ADDRESS_TYPES,
   DELETED_LIST_TYPES,
@@ -7,7 +6,8 @@ import {
   type SqlType,
   USAGE_TYPES,
   VALUE_TYPES,
-} from "./commit.ts";
+} from "./batch-types.ts";
+import { binaryArray, type ElementType, type ElementValue } from "./binary-array.ts";
 import type { JournalBlock } from "./journal-blocks.ts";
 import { isExactly } from "./probe.ts";
 import type { DB } from "./schema.generated.ts";

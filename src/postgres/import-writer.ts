@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { type Compilable, type Kysely, sql } from "kysely";
 import type { SessionStats } from "../contract/usage.ts";
-import { firstPreview, newName } from "./commit.ts";
+import { firstPreview, newName } from "./batch-summary.ts";
 import { TenantLimitError } from "./errors.ts";
 import { type ImportRows, insertJournal, insertRows } from "./import-rows.ts";
 import type { ArchiveRecord, ImportChunk, ImportedWrite, ImportStream } from "./import-session.ts";

@@ -1,0 +1,56 @@
+import { sql } from "kysely";
+import { columnNames, type Row, type SqlType } from "./batch-types.ts";
+import type { Advance } from "./commit.ts";
+import type { statsColumns } from "./session-row.ts";
+import type { Columns } from "./write-batch.ts";
+
+/** The data of one {@link Advance} in the form that the statement's parameters take. */
+export interface Input {
+  readonly tenantId: string;
+  readonly sessionId: string;
+  readonly advance: Advance;
+  readonly stats: ReturnType<typeof statsColumns>;
+  readonly ids: readonly string[];
+  readonly replaced: Columns<"namespace" | "key">;
+  readonly preview: string | null;
+  readonly name: string | null | undefined;
+}
+
+/** Stands for a parameter while the statement is compiled. */
+class Slot {
+  readonly read: (input: Input) => unknown;
+
+  constructor(read: (input: Input) => unknown) {
+    this.read = read;
+  }
+}
+
+/** Typed as what it stands for, since the builder only passes it on. */
+export function slot<T>(read: (input: Input) => T): T {
+  return new Slot(read) as unknown as T;
+}
+
+export function fill(parameters: readonly unknown[], input: Input): unknown[] {
+  return parameters.map((parameter) => (parameter instanceof Slot ? parameter.read(input) : parameter));
+}
+
+/** Parallel arrays as a table: `unnest($1::text[], …) as alias(column, …)`. */
+export function rowsOf<TAlias extends string, TTypes extends Record<string, SqlType>>(
+  alias: TAlias,
+  columns: (input: Input) => Columns<Extract<keyof TTypes, string>>,
+  types: TTypes,
+) {
+  const aliased = sql`${sql.ref(alias)}(${sql.join(columnNames(types).map((name) => sql.ref(name)))})`;
+  return sql<Row<TTypes>>`unnest(${arraysOf(columns, types)})`.as<TAlias>(aliased);
+}
+
+export function arraysOf<TTypes extends Record<string, SqlType>>(
+  columns: (input: Input) => Columns<Extract<keyof TTypes, string>>,
+  types: TTypes,
+) {
+  return sql.join(
+    columnNames(types).map(
+      (name) => sql`${slot((input) => columns(input)[name])}::${sql.raw(`${types[name]}[]`)}`,
+    ),
+  );
+}
