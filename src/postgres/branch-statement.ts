@@ -1,4 +1,11 @@
-import { type ExpressionBuilder, expressionBuilder, type Kysely, type QueryCreator, sql } from "kysely";
+import {
+  type Compilable,
+  type ExpressionBuilder,
+  expressionBuilder,
+  type Kysely,
+  type QueryCreator,
+  sql,
+} from "kysely";
 import type { StorageBranchScan } from "../contract/storage.ts";
 import { type PathRun, withPath } from "./branch-path.ts";
 import { scanLimit, seqBound } from "./entries.ts";
@@ -6,6 +13,78 @@ import { STRUCTURE_COLUMNS } from "./entry-columns.ts";
 import { isExactly } from "./probe.ts";
 import type { DB } from "./schema.generated.ts";
 import type { SessionKey } from "./session-key.ts";
+import { slotsOf, Templates } from "./template.ts";
+
+/**
+ * Reads a path, or a part of it. One row for each entry; if there is none, one with nothing but `known`.
+ *
+ * @throws InvalidOptionError
+ */
+export function branchStatement(
+  db: Kysely<DB>,
+  key: SessionKey,
+  query: StorageBranchScan,
+  { withPayload }: { withPayload: boolean },
+): Compilable<Row> {
+  const scan = scanOf(query, withPayload);
+  const form = formOf(scan);
+  const build = () => buildStatement(db, form) as Compilable<Row>;
+  return TEMPLATES.fill(db, JSON.stringify(form), build, { key, scan });
+}
+
+/** A {@link StorageBranchScan} that was checked. */
+interface Scan {
+  start: string;
+  stopAtId: string | undefined;
+  stopAtType: string | undefined;
+  type: string | undefined;
+  customType: string | undefined;
+  /** Exclusive. */
+  cursor: number | undefined;
+  limit: number | undefined;
+  isNewestFirst: boolean;
+  withPayload: boolean;
+}
+
+function scanOf(query: StorageBranchScan, withPayload: boolean): Scan {
+  const { start, stopAtId, stopAtType, type, customType, cursor, order } = query;
+  return {
+    ...{ start, stopAtId, stopAtType, type, customType, withPayload },
+    cursor: cursor && seqBound("cursor", cursor.seq),
+    limit: scanLimit(query.limit),
+    isNewestFirst: order !== "oldestFirst",
+  };
+}
+
+interface Input {
+  readonly key: SessionKey;
+  readonly scan: Scan;
+}
+
+type Row = ReturnType<typeof buildStatement> extends Compilable<infer TRow> ? TRow : never;
+
+const TEMPLATES = new Templates<Input, Row>();
+const slot = slotsOf<Input>();
+const KEY: SessionKey = {
+  tenantId: slot(({ key }) => key.tenantId),
+  sessionId: slot(({ key }) => key.sessionId),
+};
+
+/** The scan with slots for what is a parameter. */
+function formOf(scan: Scan): Scan {
+  const parameter = <TName extends keyof Scan>(name: TName): Scan[TName] =>
+    scan[name] === undefined ? scan[name] : slot((input) => input.scan[name]);
+  return {
+    ...scan,
+    start: parameter("start"),
+    stopAtId: parameter("stopAtId"),
+    stopAtType: isIndexed(scan.stopAtType) ? scan.stopAtType : parameter("stopAtType"),
+    type: isIndexed(scan.type) ? scan.type : parameter("type"),
+    customType: parameter("customType"),
+    cursor: parameter("cursor"),
+    limit: parameter("limit"),
+  };
+}
 
 /**
  * Walks from run to run: a path to the root is, of each run that it passes, everything up to the entry where
@@ -15,19 +94,11 @@ import type { SessionKey } from "./session-key.ts";
  * runs only by a nested loop, which keeps their order and ends when the page is full. So nothing is sorted, and
  * newest first, the walk itself ends with the page or at the stop.
  */
-export function branchStatement(
-  db: Kysely<DB>,
-  key: SessionKey,
-  query: StorageBranchScan,
-  { withPayload }: { withPayload: boolean },
-) {
-  const { type, customType, cursor } = query;
-  const isNewestFirst = query.order !== "oldestFirst";
-  const bound = cursor && seqBound("cursor", cursor.seq);
-  const limit = scanLimit(query.limit);
+function buildStatement(db: Kysely<DB>, scan: Scan) {
+  const { type, customType, cursor, limit, isNewestFirst, withPayload } = scan;
   const columns = STRUCTURE_COLUMNS.map((column) => `node.${column}` as const);
   return (
-    withRuns(db, key, query)
+    withRuns(db, scan)
       .selectFrom(sql<{ one: number }>`(select 1)`.as<"outcome">(sql`outcome(one)`))
       .leftJoin(
         (eb) =>
@@ -35,12 +106,12 @@ export function branchStatement(
             .selectFrom("runs as part")
             .innerJoinLateral(
               () =>
-                entriesOf(key, query)
+                entriesOf(scan)
                   .select(columns)
                   .$if(withPayload, (found) => found.select("node.payload"))
-                  .$if(hasStop(query), (found) => found.where(isNewestFirst ? DOWN_TO_STOP : UP_TO_STOP))
-                  .$if(bound !== undefined, (found) =>
-                    found.where("node.seq", isNewestFirst ? "<" : ">", bound as number),
+                  .$if(hasStop(scan), (found) => found.where(isNewestFirst ? DOWN_TO_STOP : UP_TO_STOP))
+                  .$if(cursor !== undefined, (found) =>
+                    found.where("node.seq", isNewestFirst ? "<" : ">", cursor as number),
                   )
                   .$if(type !== undefined, (found) => found.where(isOfType(type as string)))
                   .$if(customType !== undefined, (found) =>
@@ -73,39 +144,38 @@ interface Stop {
 type PathTables = DB & { path: PathRun };
 type ScanTables = PathTables & { stop: Stop; runs: Pick<PathRun, "run" | "upto"> };
 
-function hasStop({ stopAtId, stopAtType }: StorageBranchScan): boolean {
+function hasStop({ stopAtId, stopAtType }: Scan): boolean {
   return stopAtId !== undefined || stopAtType !== undefined;
 }
 
 /** Adds the CTEs `path`, `stop` if there may be one, and `runs`: what is scanned of the path, in the order of the scan. */
-function withRuns(db: Kysely<DB>, key: SessionKey, query: StorageBranchScan): QueryCreator<ScanTables> {
-  const path = withPath(db, key, query.start) as unknown as QueryCreator<PathTables>;
-  const isNewestFirst = query.order !== "oldestFirst";
-  const withStops = hasStop(query) ? path.with("stop", (cte) => stopOf(cte, key, query)) : path;
+function withRuns(db: Kysely<DB>, scan: Scan): QueryCreator<ScanTables> {
+  const path = withPath(db, KEY, scan.start) as unknown as QueryCreator<PathTables>;
+  const withStops = hasStop(scan) ? path.with("stop", (cte) => stopOf(cte, scan)) : path;
   return (withStops as QueryCreator<ScanTables>).with("runs", (cte) =>
     cte
-      .selectFrom((eb) => inOrder(eb, query))
+      .selectFrom((eb) => inOrder(eb, scan))
       .select(["part.run", "part.upto"])
-      .$if(hasStop(query) && isNewestFirst, (runs) => runs.limit(sql<number>`(select depth from stop)`)),
+      .$if(hasStop(scan) && scan.isNewestFirst, (runs) => runs.limit(sql<number>`(select depth from stop)`)),
   );
 }
 
 /** The path in the order of the scan; it is made from its newest run on. */
-function inOrder(eb: ExpressionBuilder<PathTables, never>, { order }: StorageBranchScan) {
+function inOrder(eb: ExpressionBuilder<PathTables, never>, { isNewestFirst }: Scan) {
   return eb
     .selectFrom("path")
     .select(["path.run", "path.upto", "path.depth"])
-    .$if(order === "oldestFirst", (path) => path.orderBy("path.upto"))
+    .$if(!isNewestFirst, (path) => path.orderBy("path.upto"))
     .as("part");
 }
 
 /** The first on the way, by type or by id. One row. */
-function stopOf(cte: QueryCreator<PathTables>, key: SessionKey, query: StorageBranchScan) {
-  const { stopAtId, stopAtType, order } = query;
+function stopOf(cte: QueryCreator<PathTables>, scan: Scan) {
+  const { stopAtId, stopAtType, isNewestFirst } = scan;
   return cte
     .selectFrom((eb) => {
-      const byType = () => firstOfType(eb, key, query, stopAtType as string);
-      const byId = () => placeOf(eb, key, stopAtId as string);
+      const byType = () => firstOfType(eb, scan, stopAtType as string);
+      const byId = () => placeOf(eb, stopAtId as string);
       if (stopAtId === undefined) return byType().as("found");
       if (stopAtType === undefined) return byId().as("found");
       return byId()
@@ -113,24 +183,19 @@ function stopOf(cte: QueryCreator<PathTables>, key: SessionKey, query: StorageBr
         .as("found");
     })
     .select(
-      order === "oldestFirst"
-        ? sql<number>`coalesce(min(found.seq), ${sql.lit(Number.MAX_SAFE_INTEGER)})`.as("seq")
-        : sql<number>`coalesce(max(found.seq), 0)`.as("seq"),
+      isNewestFirst
+        ? sql<number>`coalesce(max(found.seq), 0)`.as("seq")
+        : sql<number>`coalesce(min(found.seq), ${sql.lit(Number.MAX_SAFE_INTEGER)})`.as("seq"),
     )
     .select((eb) => eb.fn.min("found.depth").as("depth"));
 }
 
 /** Run by run, until one has an entry of the type. */
-function firstOfType(
-  eb: ExpressionBuilder<PathTables, never>,
-  key: SessionKey,
-  query: StorageBranchScan,
-  type: string,
-) {
+function firstOfType(eb: ExpressionBuilder<PathTables, never>, scan: Scan, type: string) {
   return eb
-    .selectFrom((path) => inOrder(path, query))
+    .selectFrom((path) => inOrder(path, scan))
     .innerJoinLateral(
-      () => entriesOf(key, query).select("node.seq").where(isOfType(type)).limit(1).as("node"),
+      () => entriesOf(scan).select("node.seq").where(isOfType(type)).limit(1).as("node"),
       (join) => join.onTrue(),
     )
     .select(["node.seq", "part.depth"])
@@ -138,14 +203,14 @@ function firstOfType(
 }
 
 /** Where an entry is on the path, if it is. */
-function placeOf(eb: ExpressionBuilder<PathTables, never>, { tenantId, sessionId }: SessionKey, id: string) {
+function placeOf(eb: ExpressionBuilder<PathTables, never>, id: string) {
   return eb
     .selectFrom((named) =>
       named
         .selectFrom("entries")
         .select(["run", "seq"])
-        .where("tenant_id", "=", tenantId)
-        .where("session_id", "=", sessionId)
+        .where("tenant_id", "=", KEY.tenantId)
+        .where("session_id", "=", KEY.sessionId)
         .where(isExactly("entry_id", id))
         .orderBy("entry_id")
         .limit(1)
@@ -166,14 +231,14 @@ function placeOf(eb: ExpressionBuilder<PathTables, never>, { tenantId, sessionId
 }
 
 /** The entries of one `part` of the path, in the order of the scan. */
-function entriesOf({ tenantId, sessionId }: SessionKey, { order }: StorageBranchScan) {
+function entriesOf({ isNewestFirst }: Scan) {
   return expressionBuilder<DB, never>()
     .selectFrom("entries as node")
-    .where("node.tenant_id", "=", tenantId)
-    .where("node.session_id", "=", sessionId)
+    .where("node.tenant_id", "=", KEY.tenantId)
+    .where("node.session_id", "=", KEY.sessionId)
     .where("node.run", "=", sql.ref<number>("part.run"))
     .where("node.seq", "<=", sql.ref<number>("part.upto"))
-    .orderBy("node.seq", order === "oldestFirst" ? "asc" : "desc");
+    .orderBy("node.seq", isNewestFirst ? "desc" : "asc");
 }
 
 const INDEXED_TYPES: ReadonlySet<string> = new Set(["compaction", "branch_summary", "custom"]);
@@ -183,7 +248,11 @@ const INDEXED_TYPES: ReadonlySet<string> = new Set(["compaction", "branch_summar
  * there is one nearby, and those in between are read anyway.
  */
 function isOfType(type: string) {
-  return sql<boolean>`node.type = ${INDEXED_TYPES.has(type) ? sql.lit(type) : type}`;
+  return sql<boolean>`node.type = ${isIndexed(type) ? sql.lit(type) : type}`;
+}
+
+function isIndexed(type: string | undefined): type is string {
+  return type !== undefined && INDEXED_TYPES.has(type);
 }
 
 // Not coalesced here: row-level security lets only what cannot leak into an index condition, and that is not on its list.

@@ -2,6 +2,7 @@ import { sql } from "kysely";
 import { columnNames, type Row, type SqlType } from "./batch-types.ts";
 import type { Advance } from "./commit.ts";
 import type { statsColumns } from "./session-row.ts";
+import { slotsOf } from "./template.ts";
 import type { Columns } from "./write-batch.ts";
 
 /** The data of one {@link Advance} in the form that the statement's parameters take. */
@@ -16,23 +17,7 @@ export interface Input {
   readonly name: string | null | undefined;
 }
 
-/** Stands for a parameter while the statement is compiled. */
-class Slot {
-  readonly read: (input: Input) => unknown;
-
-  constructor(read: (input: Input) => unknown) {
-    this.read = read;
-  }
-}
-
-/** Typed as what it stands for, since the builder only passes it on. */
-export function slot<T>(read: (input: Input) => T): T {
-  return new Slot(read) as unknown as T;
-}
-
-export function fill(parameters: readonly unknown[], input: Input): unknown[] {
-  return parameters.map((parameter) => (parameter instanceof Slot ? parameter.read(input) : parameter));
-}
+export const slot = slotsOf<Input>();
 
 /** Parallel arrays as a table: `unnest($1::text[], …) as alias(column, …)`. */
 export function rowsOf<TAlias extends string, TTypes extends Record<string, SqlType>>(

@@ -1,4 +1,4 @@
-import type { Compilable, CompiledQuery, Kysely } from "kysely";
+import type { Compilable } from "kysely";
 import {
   DuplicateIdError,
   MissingParentError,
@@ -6,7 +6,7 @@ import {
   SessionNotFoundError,
 } from "../contract/errors.ts";
 import { firstPreview, newName, replacedValues } from "./batch-summary.ts";
-import { fill } from "./commit-parameters.ts";
+import type { Input } from "./commit-parameters.ts";
 import { buildStatement, type CommitParts } from "./commit-statement.ts";
 import {
   BudgetExceededError,
@@ -15,10 +15,10 @@ import {
   TenantNotFoundError,
   TenantSuspendedError,
 } from "./errors.ts";
-import type { DB } from "./schema.generated.ts";
 import { headOf, type SessionHead } from "./session-head.ts";
 import type { SessionKey } from "./session-key.ts";
 import { statsColumns } from "./session-row.ts";
+import { Templates } from "./template.ts";
 import type { Tables } from "./transaction.ts";
 import type { WriteBatch } from "./write-batch.ts";
 
@@ -81,12 +81,12 @@ export function advanceOutcome(
   return current.nextSeq === from.nextSeq ? { kind: "unreserved" } : overtaken;
 }
 
-const templates = new WeakMap<Kysely<DB>, Map<string, CompiledQuery<OutcomeRow>>>();
+const TEMPLATES = new Templates<Input, OutcomeRow>();
 
 /**
  * Writes everything and moves the head in one statement, which succeeds only if the session's head is still the
- * expected one. Its one row is for {@link advanceOutcome}. The text depends only on what there is anything of, for its
- * parameters are arrays, so the few there are are compiled once and then only filled.
+ * expected one. Its one row is for {@link advanceOutcome}. Its parameters are arrays, so its text depends only on what
+ * there is anything of.
  */
 export function advanceStatement(
   { db, schema }: Pick<Tables, "db" | "schema">,
@@ -95,8 +95,9 @@ export function advanceStatement(
 ): Compilable<OutcomeRow> {
   const { batch } = advance;
   const name = newName(batch);
-  const template = templateOf(db, schema, partsOf(batch, name));
-  const parameters = fill(template.parameters, {
+  const parts = partsOf(batch, name);
+  const build = () => buildStatement(db, schema, parts) as Compilable<OutcomeRow>;
+  return TEMPLATES.fill(db, JSON.stringify(parts), build, {
     tenantId,
     sessionId,
     advance,
@@ -106,7 +107,6 @@ export function advanceStatement(
     preview: firstPreview(batch),
     name,
   });
-  return { compile: () => ({ ...template, parameters }) };
 }
 
 function partsOf(batch: WriteBatch, name: string | null | undefined): CommitParts {
@@ -117,14 +117,4 @@ function partsOf(batch: WriteBatch, name: string | null | undefined): CommitPart
     rare: [deleteValues, appendLists, deleteLists].some(({ key }) => key.length > 0),
     name: name !== undefined,
   };
-}
-
-function templateOf(db: Kysely<DB>, schema: string, parts: CommitParts): CompiledQuery<OutcomeRow> {
-  const known = templates.get(db) ?? new Map<string, CompiledQuery<OutcomeRow>>();
-  templates.set(db, known);
-  const name = JSON.stringify(parts);
-  const template =
-    known.get(name) ?? (buildStatement(db, schema, parts).compile() as CompiledQuery<OutcomeRow>);
-  known.set(name, template);
-  return template;
 }

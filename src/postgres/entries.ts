@@ -1,13 +1,15 @@
-import { sql } from "kysely";
+import { type Kysely, sql } from "kysely";
 import type { Context } from "../contract/context.ts";
 import type { Entry } from "../contract/entry.ts";
 import { InvalidOptionError } from "../contract/errors.ts";
 import type { EntryScan } from "../contract/storage.ts";
 import { assertCustomType, assertEntryId, assertText, TEXT_LIMITS } from "../contract/text.ts";
-import { entryOf, STRUCTURE_COLUMNS } from "./entry-columns.ts";
+import { entryOf, STRUCTURE_COLUMNS, type StructureRow } from "./entry-columns.ts";
 import { isExactly } from "./probe.ts";
+import type { DB } from "./schema.generated.ts";
 import type { SessionKey } from "./session-key.ts";
 import { isSession } from "./session-row.ts";
+import { slotsOf, Templates } from "./template.ts";
 import { read, type Tables } from "./transaction.ts";
 
 const PAYLOAD = sql<string>`payload::text`.as("payload");
@@ -22,6 +24,22 @@ export async function getEntries(
   if (!Array.isArray(ids)) throw new InvalidOptionError("ids", typeof ids, "pass an array of entry ids");
   for (const id of ids) assertEntryId("entry id", id);
   const rows = await read(tables, context, (db) =>
+    FOUND.fill(db, "", () => entriesByIds(db), { ...key, ids }),
+  );
+  const found = new Map(rows.map((row) => [row.entry_id, entryOf(row)]));
+  // In the order that was asked for.
+  return new Map(ids.flatMap((id) => (found.has(id) ? [[id, found.get(id) as Entry]] : [])));
+}
+
+type IdsInSession = SessionKey & { readonly ids: readonly string[] };
+
+const FOUND = new Templates<IdsInSession, StructureRow & { payload: string }>();
+const slot = slotsOf<IdsInSession>();
+
+function entriesByIds(db: Kysely<DB>) {
+  const key = { tenantId: slot(({ tenantId }) => tenantId), sessionId: slot(({ sessionId }) => sessionId) };
+  const ids = slot((input) => input.ids);
+  return (
     db
       .selectFrom(sql<{ id: string }>`unnest(${ids}::text[])`.as<"wanted">(sql`wanted(id)`))
       // A probe per id; a plain join may read the whole session.
@@ -38,11 +56,8 @@ export async function getEntries(
         (join) => join.onTrue(),
       )
       .select(STRUCTURE_COLUMNS.map((column) => `found.${column}` as const))
-      .select(sql<string>`found.payload::text`.as("payload")),
+      .select(sql<string>`found.payload::text`.as("payload"))
   );
-  const found = new Map(rows.map((row) => [row.entry_id, entryOf(row)]));
-  // In the order that was asked for.
-  return new Map(ids.flatMap((id) => (found.has(id) ? [[id, found.get(id) as Entry]] : [])));
 }
 
 /** @throws InvalidTextError, InvalidOptionError */
