@@ -1,12 +1,17 @@
 import type { Compilable, CompiledQuery, Kysely } from "kysely";
 import type { DB } from "./schema.generated.ts";
 
-/** Stands for a parameter while a statement is compiled. */
+/** Stands for a parameter, or an element of one, while a statement is compiled. */
 class Slot<TInput> {
   readonly read: (input: TInput) => unknown;
 
   constructor(read: (input: TInput) => unknown) {
     this.read = read;
+  }
+
+  /** In the text of a form. */
+  toJSON(): string {
+    return "?";
   }
 }
 
@@ -16,6 +21,9 @@ export type SlotOf<TInput> = <T>(read: (input: TInput) => T) => T;
 export function slotsOf<TInput>(): SlotOf<TInput> {
   return <T>(read: (input: TInput) => T) => new Slot(read) as unknown as T;
 }
+
+/** Callers may choose parts of a form, such as names, so there may be many. */
+const MAX_FORMS = 200;
 
 /**
  * Compiled statements that get their parameters later. Building a large one takes longer than all else that a call
@@ -30,9 +38,7 @@ export class Templates<TInput, TRow> {
    */
   fill(db: Kysely<DB>, form: string, build: () => Compilable<TRow>, input: TInput): Compilable<TRow> {
     const template = this.#templateOf(db, form, build);
-    const parameters = template.parameters.map((parameter) =>
-      parameter instanceof Slot ? parameter.read(input) : parameter,
-    );
+    const parameters = template.parameters.map((parameter) => filled(parameter, input));
     return { compile: () => ({ ...template, parameters }) };
   }
 
@@ -40,7 +46,14 @@ export class Templates<TInput, TRow> {
     const known = this.#compiled.get(db) ?? new Map<string, CompiledQuery<TRow>>();
     this.#compiled.set(db, known);
     const template = known.get(form) ?? (build().compile() as CompiledQuery<TRow>);
+    const [oldest] = known.size < MAX_FORMS ? [] : known.keys();
+    if (oldest !== undefined && !known.has(form)) known.delete(oldest);
     known.set(form, template);
     return template;
   }
+}
+
+function filled<TInput>(parameter: unknown, input: TInput): unknown {
+  if (parameter instanceof Slot) return parameter.read(input);
+  return Array.isArray(parameter) ? parameter.map((element) => filled(element, input)) : parameter;
 }

@@ -1,13 +1,10 @@
-import type { Compilable, CompiledQuery, Kysely } from "kysely";
-import type { DB } from "./schema.generated.ts";
-import { fill, Slot } from "./slot.ts";
+import type { Compilable } from "kysely";
+import { slotsOf, Templates } from "./template.ts";
 import type { Tables } from "./transaction.ts";
 import { type Question, type ReportRow, reportStatement } from "./usage-statement.ts";
 
-const templates = new WeakMap<Kysely<DB>, Map<string, CompiledQuery<ReportRow>>>();
-
-/** Programs ask a few questions again and again; keys of dimensions are any text, so there may be many. */
-const MAX_TEMPLATES = 100;
+const templates = new Templates<Question, ReportRow>();
+const slot = slotsOf<Question>();
 
 /** The statement of a report. Its text is long, so it is compiled once for all questions that differ in values only. */
 export function reportQuery(
@@ -15,21 +12,9 @@ export function reportQuery(
   question: Question,
 ): Compilable<ReportRow> {
   const { db } = tables;
-  let known = templates.get(db);
-  if (known === undefined) {
-    known = new Map();
-    templates.set(db, known);
-  }
   const form = formOf(question);
-  const name = JSON.stringify(form, (_, value) => (value instanceof Slot ? "?" : value));
-  let template = known.get(name);
-  if (template === undefined) {
-    template = reportStatement(tables, form).compile(db);
-    const [oldest] = known.size < MAX_TEMPLATES ? [] : known.keys();
-    if (oldest !== undefined) known.delete(oldest);
-    known.set(name, template);
-  }
-  return fill(template, question);
+  const build = () => ({ compile: () => reportStatement(tables, form).compile(db) });
+  return templates.fill(db, JSON.stringify(form), build, question);
 }
 
 /** The question with a slot for each value. */
@@ -40,7 +25,10 @@ function formOf(question: Question): Question {
     tenant:
       tenant === undefined
         ? undefined
-        : { tenantId: slot(({ tenant: of }) => of?.tenantId), slug: slot(({ tenant: of }) => of?.slug) },
+        : {
+            tenantId: slot(({ tenant: of }) => of?.tenantId ?? ""),
+            slug: slot(({ tenant: of }) => of?.slug ?? ""),
+          },
     period: {
       ...period,
       from: instantForm(period.from, ({ from }) => from),
@@ -62,7 +50,8 @@ type Values = Readonly<Record<string, string | readonly string[]>>;
 
 function instantForm(instant: Instant, of: (period: Question["period"]) => Instant): Instant {
   if (instant === undefined) return undefined;
-  const read = (key: string) => slot<never>(({ period }) => (of(period) as Record<string, unknown>)[key]);
+  const read = (key: string) =>
+    slot(({ period }) => (of(period) as unknown as Record<string, never>)[key] as never);
   return "at" in instant ? { at: read("at") } : { local: read("local") };
 }
 
@@ -71,12 +60,7 @@ function filterForm(values: Values, of: (question: Question) => Values): Values 
   return Object.fromEntries(
     lists.map(([key, list]) => [
       key,
-      [list].flat().map((_, index) => slot<string>((asked) => [of(asked)[key]].flat()[index])),
+      [list].flat().map((_, index) => slot((asked) => [of(asked)[key]].flat()[index] as string)),
     ]),
   );
-}
-
-/** Typed as what it stands for, since it is only passed on. */
-function slot<T>(read: (question: Question) => unknown): T {
-  return new Slot(read) as unknown as T;
 }
