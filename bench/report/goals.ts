@@ -2,6 +2,7 @@ import { APPEND, connections, langGraphPut } from "../scenarios/append.ts";
 import { NAMES } from "../scenarios/bench.ts";
 import { CONTEXT } from "../scenarios/context.ts";
 import { FORK } from "../scenarios/fork.ts";
+import { IMPORT, RAW_COPY } from "../scenarios/import.ts";
 import { PGBENCH } from "../scenarios/pgbench-contender.ts";
 import { atSize, READ, READS } from "../scenarios/read.ts";
 import { BY_HAND, USAGE } from "../scenarios/usage.ts";
@@ -52,6 +53,7 @@ export function goalsOf(lines: readonly Line[]): Goal[] {
         goal: work.startsWith("all") ? 50 : 0.67,
         ratio: ratio(USAGE, work, BY_HAND),
       })),
+    { text: "import, of COPY", goal: 0.5, ratio: ratio(IMPORT, undefined, RAW_COPY) },
     { text: "context, of SQLite", goal: 1, ratio: ratio(CONTEXT, undefined, NAMES.sqlite) },
     ...PI_FORKS.map((fork) => ({
       text: `${atSize(fork, LARGEST)}, of SQLite`,

@@ -2,6 +2,7 @@ import { measureAppends } from "./append.ts";
 import { measureCatalog } from "./catalog.ts";
 import { measureContext } from "./context.ts";
 import { measureForks } from "./fork.ts";
+import { measureImport } from "./import.ts";
 import { measureMemory } from "./memory.ts";
 import { measureReads } from "./read.ts";
 import type { Scenario } from "./scenario.ts";
@@ -17,6 +18,7 @@ export const SCENARIOS = {
   fork: measureForks,
   context: measureContext,
   memory: measureMemory,
+  import: measureImport,
   usage: measureUsage,
 } as const satisfies Record<string, Scenario>;
 
