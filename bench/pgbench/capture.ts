@@ -3,6 +3,7 @@ import { BACKGROUND_CONTEXT } from "@earendil-works/pi-agent-core/harness/contex
 import pg from "pg";
 import { prepareValue } from "pg/lib/utils.js";
 import { openDatabase } from "../../src/index.ts";
+import type { WireStatement } from "../../src/postgres/pipeline.ts";
 import { MESSAGE } from "../message.ts";
 import { newSessionId, startConversation } from "../stores/conversation.ts";
 import type { SessionStore } from "../stores/session-store.ts";
@@ -60,14 +61,14 @@ export async function createSessions(
 function listen(client: pg.PoolClient, onStatement: (statement: Sent[number]) => void): void {
   const query = client.query.bind(client) as (...args: unknown[]) => unknown;
   client.query = ((...args: unknown[]) => {
-    const [config] = args as [pg.QueryConfig<unknown[]> | string];
-    if (typeof config === "object") onStatement(asSent(config));
+    const [pipeline] = args as [{ statements?: readonly WireStatement[] }];
+    for (const statement of pipeline.statements ?? []) onStatement(asSent(statement));
     return query(...args);
   }) as typeof client.query;
 }
 
 /** In the form in which the driver sends it. */
-function asSent({ text, values }: pg.QueryConfig<unknown[]>): Sent[number] {
-  if (values === undefined || values.length === 0) return { sql: text };
-  return { sql: text, parameters: values.map((value) => prepareValue(value) as string | null) };
+function asSent({ sql, parameters }: WireStatement): Sent[number] {
+  if (parameters.length === 0) return { sql };
+  return { sql, parameters: parameters.map((value) => prepareValue(value) as string | null) };
 }

@@ -32,7 +32,7 @@ export function pgbenchScript([before, after]: readonly [CapturedAppend, Capture
   const variables: Record<string, string> = { n: "0" };
   const settings: string[] = [];
   const statements = after.statements.map(({ sql, parameters }, index) => {
-    if (parameters === undefined) return sql.split("; ").join(";\n");
+    if (parameters === undefined) return sql;
     const earlier = before.statements[index]?.parameters ?? [];
     const expressions = parameters.map((parameter, at) =>
       expressionOf({

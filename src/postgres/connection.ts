@@ -1,17 +1,11 @@
-import { createHash } from "node:crypto";
-import type { PostgresPoolClient, PostgresQueryResult } from "kysely";
+import type { PostgresPoolClient } from "kysely";
 import pg from "pg";
 import { backOff } from "../session/back-off.ts";
 import { isConnectionLoss } from "./failure.ts";
+import { Pipeline, type PlannedStatements, type WireStatement } from "./pipeline.ts";
 import { WIRE_TYPES } from "./wire-types.ts";
 
-/** A statement as it is sent. */
-export interface WireStatement {
-  readonly sql: string;
-  readonly parameters: readonly unknown[];
-}
-
-export const ROLLBACK: WireStatement = { sql: "rollback", parameters: [] };
+const ROLLBACK: WireStatement = { sql: "rollback", parameters: [] };
 
 /**
  * A connection as this package and Kysely use it. What arrives is read with {@link WIRE_TYPES}.
@@ -21,16 +15,15 @@ export const ROLLBACK: WireStatement = { sql: "rollback", parameters: [] };
  */
 export interface Connection extends PostgresPoolClient {
   /**
-   * Sends all statements at once, without waiting for an answer in between where the driver can do that.
-   * A statement that fails does not keep the others from being sent.
+   * Sends all statements at once and resolves to the rows of each. Those after one that fails are not executed, so
+   * a transaction that was begun stays open then.
    */
-  send(statements: readonly WireStatement[]): Promise<PromiseSettledResult<PostgresQueryResult<unknown>>[]>;
-  /** This connection is not to be used again after its release. */
-  discard(): void;
+  send(statements: readonly WireStatement[]): Promise<unknown[][]>;
+  /** Ends the transaction that what was sent has left open, if it has. */
+  rollBack(): Promise<void>;
   /**
    * Asks the server to give up what was sent, until it is answered: a request that comes between two statements, or
-   * while a pooler has no server for us, is ignored. One may also hit the commit, which then ends nothing. Resolves
-   * when no such request can arrive any more and no transaction is left open.
+   * while a pooler has no server for us, is ignored. Resolves when no such request can arrive any more.
    */
   cancel(): Promise<void>;
 }
@@ -45,93 +38,61 @@ interface ClientInternals {
   sslNegotiation?: string;
   /** Since 8.23. */
   pipeline?: boolean;
-  /** Not in old ones; `I` outside of a transaction. */
-  getTransactionStatus?: () => string | null;
 }
 
-/** @param isPrepared whether statements with parameters that are sent are to be planned once per connection */
-export function guardConnection(client: pg.PoolClient, isPrepared: () => boolean): Connection {
+/** @param isPlanning whether statements that are sent are to be planned once per connection */
+export function guardConnection(client: pg.PoolClient, isPlanning: () => boolean): Connection {
   const internals = client as pg.PoolClient & ClientInternals;
-  const isPipelined = typeof internals.pipeline === "boolean";
   const wasPipelined = internals.pipeline;
+  const planned: PlannedStatements = new Map();
   let isDiscarded = false;
+  let isInTransaction = false;
   let answered: Promise<unknown> | undefined;
 
-  const execute = async ({ sql, parameters }: WireStatement, { isNamed }: { isNamed: boolean }) => {
-    try {
-      return (await client.query({
-        text: sql,
-        values: parameters,
-        types: WIRE_TYPES,
-        ...(isNamed && parameters.length > 0 ? { name: statementName(sql) } : {}),
-      } as pg.QueryConfig)) as unknown as PostgresQueryResult<unknown>;
-    } catch (error) {
-      // The driver may hear that the connection has ended only after the next one got it.
-      if (isConnectionLoss(error)) isDiscarded = true;
-      throw error;
-    }
-  };
   const send = async (statements: readonly WireStatement[]) => {
-    const start = (statement: WireStatement) => execute(statement, { isNamed: isPrepared() });
-    if (isPipelined) {
-      internals.pipeline = true;
-      return Promise.allSettled(statements.map(start));
-    }
-    const outcomes = [];
-    for (const statement of statements) outcomes.push(...(await Promise.allSettled([start(statement)])));
-    return outcomes;
-  };
-
-  const rollBack = async () => {
-    const [outcome] = await send([ROLLBACK]);
-    if (outcome?.status !== "fulfilled") isDiscarded = true;
+    const pipeline = new Pipeline(statements, isPlanning() ? planned : undefined);
+    // In its own pipeline, the driver takes no queries of others.
+    if (wasPipelined === true) internals.pipeline = false;
+    answered = pipeline.answer;
+    client.query(pipeline as unknown as pg.Submittable);
+    const { rows, failure, status } = await pipeline.answer;
+    answered = undefined;
+    isInTransaction = status !== undefined && status !== "I";
+    if (status === undefined) isDiscarded = true;
+    if (failure !== undefined || status === undefined) throw failure ?? new Error("The connection ended");
+    return rows;
   };
 
   return {
-    query: ((sql: string, parameters: readonly unknown[]) =>
-      execute({ sql, parameters }, { isNamed: false })) as PostgresPoolClient["query"],
-    async send(statements) {
-      const sending = send(statements);
-      answered = sending;
+    query: (async (sql: string, parameters: readonly unknown[]) => {
       try {
-        return await sending;
-      } finally {
-        answered = undefined;
+        return await client.query({ text: sql, values: parameters as unknown[], types: WIRE_TYPES });
+      } catch (error) {
+        // The driver may hear that the connection has ended only after the next one got it.
+        if (isConnectionLoss(error)) isDiscarded = true;
+        throw error;
       }
-    },
-    discard() {
-      isDiscarded = true;
+    }) as unknown as PostgresPoolClient["query"],
+    send,
+    async rollBack() {
+      if (!isInTransaction) return;
+      isInTransaction = false;
+      await send([ROLLBACK]).catch(() => {
+        isDiscarded = true;
+      });
     },
     async cancel() {
-      if (answered === undefined) return;
       for (let attempt = 1; answered !== undefined; attempt++) {
         await requestCancel(internals);
         await Promise.race([answered, backOff(attempt)]);
       }
-      // Elsewhere it would be a warning in the server's log.
-      if (internals.getTransactionStatus?.() !== "I") await rollBack();
     },
     release(destroy?: boolean) {
       // The caller's own pool gets its connection back as it was.
-      if (isPipelined) internals.pipeline = wasPipelined === true;
+      if (wasPipelined === true) internals.pipeline = true;
       client.release(destroy === true || isDiscarded);
     },
   };
-}
-
-const names = new Map<string, string>();
-
-/**
- * Statements have parameters for all data, so there are few texts, and planning each once per connection pays.
- * The name follows from the text: behind a pooler, a statement that another client prepared is the same one.
- */
-function statementName(text: string): string {
-  let name = names.get(text);
-  if (name === undefined) {
-    name = `pi_${createHash("sha256").update(text).digest("hex").slice(0, 24)}`;
-    names.set(text, name);
-  }
-  return name;
 }
 
 const CANCEL_TIMEOUT_MS = 10_000;

@@ -1,10 +1,11 @@
-import type { Compilable, Kysely, PostgresQueryResult, RawBuilder } from "kysely";
+import type { Compilable, Kysely, RawBuilder } from "kysely";
 import type { Context } from "../contract/context.ts";
 import { CommitContentionError } from "../contract/errors.ts";
 import { backOff } from "../session/back-off.ts";
-import { type Connection, ROLLBACK, type WireStatement } from "./connection.ts";
+import type { Connection } from "./connection.ts";
 import { CommitOutcomeUnknownError } from "./errors.ts";
 import { isAnswer, isRetryable, isServerAway, isStatementLost, typedFailure } from "./failure.ts";
+import type { WireStatement } from "./pipeline.ts";
 import type { GuardedPool } from "./pool.ts";
 import type { DB } from "./schema.generated.ts";
 import type { Tenant } from "./tenant-id.ts";
@@ -82,21 +83,23 @@ export async function read<TRow>(
     ...(preface === undefined ? [] : [compile(db, preface.statement(db))]),
     compile(db, statement(db)),
   ];
-  const sent = [beginning(tables, "read only", plans, context), ...compiled, COMMIT];
+  const begin = beginning(tables, "read only", plans, context);
   const patience = new Patience(tables, context);
-  for (;;) {
-    const outcomes = await withConnection(patience, (connection) => sendAbortably(connection, sent, context));
-    const failure = firstFailure(outcomes);
-    const signal = context.abortSignal;
-    if (failure !== undefined) signal?.throwIfAborted();
-    if (failure === undefined) {
-      const results = outcomes.slice(1, -1).map(rowsOf);
-      if (preface !== undefined) preface.receive(results[0] as unknown[]);
-      return results.at(-1) as TRow[];
+  let answers: unknown[][] | undefined;
+  while (answers === undefined) {
+    try {
+      answers = await withConnection(patience, (connection) =>
+        sendAbortably(connection, [...begin, ...compiled, COMMIT], context),
+      );
+    } catch (error) {
+      const signal = context.abortSignal;
+      signal?.throwIfAborted();
+      if (!isStatementLost(error) || !tables.pool.stopPreparing()) await patience.waitOrThrow(error);
     }
-    if (isStatementLost(failure.reason) && tables.pool.stopPreparing()) continue;
-    await patience.waitOrThrow(failure.reason);
   }
+  const results = answers.slice(begin.length, -1);
+  if (preface !== undefined) preface.receive(results[0] as unknown[]);
+  return results.at(-1) as TRow[];
 }
 
 /** Runs one writing statement in a READ COMMITTED transaction of its own, in one round trip. */
@@ -135,11 +138,11 @@ type Plans = "generic" | "sorted" | "custom";
  * all of a session than follow the index that has the order. And since a plan is kept while tables grow, one that was
  * made while they were empty must use an index too.
  */
-const PLANNED_ONCE = "set local plan_cache_mode = force_generic_plan; set local enable_seqscan = off";
-const PLANNER: Record<Plans, string> = {
-  generic: `${PLANNED_ONCE}; set local enable_sort = off`,
+const PLANNED_ONCE = ["set local plan_cache_mode = force_generic_plan", "set local enable_seqscan = off"];
+const PLANNER: Record<Plans, readonly string[]> = {
+  generic: [...PLANNED_ONCE, "set local enable_sort = off"],
   sorted: PLANNED_ONCE,
-  custom: "set local plan_cache_mode = force_custom_plan",
+  custom: ["set local plan_cache_mode = force_custom_plan"],
 };
 
 /**
@@ -187,7 +190,7 @@ export async function* streamOnSnapshot<T>(
       if (isBegun) throw typedFailure(error, tables);
       failure = error;
     } finally {
-      await trx.rollBack().catch(() => {});
+      await connection.rollBack();
       connection.release();
     }
     if (!isStatementLost(failure) || !tables.pool.stopPreparing()) await patience.waitOrThrow(failure);
@@ -223,24 +226,18 @@ async function repeated<T>(
 }
 
 async function attemptOnce<T>(transaction: SentTransaction, work: Work<T>): Promise<T> {
-  try {
-    const result = await work(transaction);
-    await transaction.commit();
-    return result;
-  } catch (error) {
-    // The error of the work matters, not that the connection cannot roll back.
-    await transaction.rollBack().catch(() => {});
-    throw error;
-  }
+  const result = await work(transaction);
+  await transaction.commit();
+  return result;
 }
 
 class SentTransaction implements Transaction {
   readonly db: Kysely<DB>;
   readonly #connection: Connection;
-  readonly #begin: WireStatement;
+  readonly #begin: readonly WireStatement[];
   #state: "new" | "open" | "ended" = "new";
 
-  constructor(db: Kysely<DB>, connection: Connection, begin: WireStatement) {
+  constructor(db: Kysely<DB>, connection: Connection, begin: readonly WireStatement[]) {
     this.db = db;
     this.#connection = connection;
     this.#begin = begin;
@@ -262,29 +259,25 @@ class SentTransaction implements Transaction {
   }
 
   async rollBack(): Promise<void> {
-    if (this.#state !== "open") return;
     this.#state = "ended";
-    const failure = firstFailure(await this.#connection.send([ROLLBACK]));
-    if (failure === undefined) return;
-    this.#connection.discard();
-    throw failure.reason;
+    await this.#connection.rollBack();
   }
 
   async #send(
     statements: readonly Statement<unknown>[],
     { isLast }: { isLast: boolean },
   ): Promise<unknown[][]> {
+    const before = this.#state === "new" ? this.#begin : [];
     const compiled = statements.map((statement) => compile(this.db, statement));
-    const before = this.#state === "new" ? [this.#begin] : [];
     this.#state = isLast ? "ended" : "open";
-    const outcomes = await this.#connection.send([...before, ...compiled, ...(isLast ? [COMMIT] : [])]);
-    const failure = firstFailure(outcomes);
-    if (failure === undefined) {
-      return outcomes.slice(before.length, before.length + compiled.length).map(rowsOf);
+    try {
+      const rows = await this.#connection.send([...before, ...compiled, ...(isLast ? [COMMIT] : [])]);
+      return rows.slice(before.length, before.length + compiled.length);
+    } catch (error) {
+      // The commit was on its way, and nothing came back that would say what became of it.
+      if (isLast && !isAnswer(error)) throw new CommitOutcomeUnknownError({ cause: error });
+      throw error;
     }
-    // The commit was on its way, and nothing came back that would say what became of it.
-    if (isLast && !isAnswer(failure.reason)) throw new CommitOutcomeUnknownError({ cause: failure.reason });
-    throw failure.reason;
   }
 }
 
@@ -293,23 +286,28 @@ export const SAFE_SEARCH_PATH = "set local search_path = pg_catalog, pg_temp";
 
 const COMMIT: WireStatement = { sql: "commit", parameters: [] };
 
-/** Everything that must not stay with the connection, in one message. */
+/** Everything that must not stay with the connection. */
 function beginning(
   { tenant, timeouts }: Tables,
   mode: string,
   plans: Plans,
   context: Context,
-): WireStatement {
-  const parts = [
+): WireStatement[] {
+  const constant = [
     `start transaction ${mode}`,
     SAFE_SEARCH_PATH,
-    PLANNER[plans],
+    ...PLANNER[plans],
     // Compiling takes longer than anything that is sent.
     "set local jit = off",
+  ];
+  const unique = [
     ...(tenant === undefined ? [] : [tenantSetting(tenant.tenantId)]),
     ...timeoutSettings(timeoutsOf(context, timeouts)),
   ];
-  return { sql: parts.join("; "), parameters: [] };
+  return [
+    ...constant.map((sql) => ({ sql, parameters: [] })),
+    ...unique.map((sql) => ({ sql, parameters: [], isUnique: true })),
+  ];
 }
 
 function compile<TRow>(db: Kysely<DB>, statement: Statement<TRow>): WireStatement {
@@ -352,6 +350,7 @@ class Patience {
   }
 }
 
+/** Whatever happens, no transaction stays with the connection. */
 async function withConnection<T>(
   patience: Patience,
   work: (connection: Connection) => Promise<T>,
@@ -360,6 +359,7 @@ async function withConnection<T>(
   try {
     return await work(connection);
   } finally {
+    await connection.rollBack();
     connection.release();
   }
 }
@@ -386,7 +386,7 @@ async function sendAbortably(
   connection: Connection,
   statements: readonly WireStatement[],
   { abortSignal }: Context,
-): Promise<Outcome[]> {
+): Promise<unknown[][]> {
   if (abortSignal === undefined) return connection.send(statements);
   let cancelled: Promise<void> | undefined;
   const cancel = () => {
@@ -400,15 +400,4 @@ async function sendAbortably(
     // The next user of the connection must not be hit.
     await cancelled;
   }
-}
-
-type Outcome = PromiseSettledResult<PostgresQueryResult<unknown>>;
-
-/** The cause of the other failures too: after it, the server refuses the rest of the transaction. */
-function firstFailure(outcomes: readonly Outcome[]): PromiseRejectedResult | undefined {
-  return outcomes.find((outcome) => outcome.status === "rejected");
-}
-
-function rowsOf(outcome: Outcome | undefined): unknown[] {
-  return outcome?.status === "fulfilled" ? outcome.value.rows : [];
 }

@@ -9,6 +9,7 @@ import { describe, expect, test } from "vitest";
 import { BACKGROUND_CONTEXT as context, withAbortSignal } from "../../src/contract/context.ts";
 import { type Connection, guardConnection } from "../../src/postgres/connection.ts";
 import { openDatabase } from "../../src/postgres/database.ts";
+import { isConnectionLoss } from "../../src/postgres/failure.ts";
 import { tenantOf } from "../../src/postgres/tenant-id.ts";
 import { tenantSetting } from "../../src/postgres/tenant-setting.ts";
 import { openTestDatabase, type TestDatabase } from "../support/database.ts";
@@ -17,7 +18,7 @@ import { hasPgBouncer, startPgBouncer } from "../support/pgbouncer.ts";
 const ways = ["directly", "through PgBouncer in transaction mode"] as const;
 const sql = (text: string, ...parameters: unknown[]) => ({ sql: text, parameters });
 const TENANT = tenantOf("new");
-const BEGIN = sql(`start transaction; ${tenantSetting(TENANT.tenantId)}`);
+const BEGIN = [sql("start transaction"), sql(tenantSetting(TENANT.tenantId))];
 const COMMIT = sql("commit");
 
 for (const way of ways) {
@@ -26,10 +27,14 @@ for (const way of ways) {
     test("statements are sent together, without waiting for an answer", async () => {
       await using line = await openLine(way);
       const { connection, traffic } = await line.connect();
-      const outcomes = await connection.send([BEGIN, sql("select $1::int as a", 1), sql("select 2"), COMMIT]);
-      expect(outcomes.map(({ status }) => status)).toEqual(Array(4).fill("fulfilled"));
-      expect(rowsOf(outcomes[1])).toEqual([{ a: 1 }]);
-      expect(traffic).toEqual([...Array(4).fill("sent"), ...Array(4).fill("answered")]);
+      const rows = await connection.send([
+        ...BEGIN,
+        sql("select $1::int as a", 1),
+        sql("select 2 as b"),
+        COMMIT,
+      ]);
+      expect(rows).toEqual([[], [], [{ a: 1 }], [{ b: 2 }], []]);
+      expect(traffic).toEqual(["sent", "answered"]);
       connection.release();
     });
 
@@ -40,19 +45,55 @@ for (const way of ways) {
       const { tenantId, slug } = TENANT;
       const insertion = sql(`insert into ${tenants} (tenant_id, slug) values ($1, $2)`, tenantId, slug);
       for (let time = 0; time < 3; time++) {
-        const outcomes = await connection.send([
-          BEGIN,
+        const sending = connection.send([
+          ...BEGIN,
           insertion,
           sql("select 1 / $1::int", 0),
-          sql("select $1::int", 1),
           sql("select no_such_function($1::int)", 1),
           COMMIT,
         ]);
-        expect(outcomes.map(reasonOf)).toEqual([undefined, undefined, "22012", "25P02", "25P02", undefined]);
+        await expect(sending).rejects.toMatchObject({ code: "22012" });
+        await connection.rollBack();
         const [left] = await connection.send([sql("select current_setting('pi_sessions.tenant') as tenant")]);
-        expect(rowsOf(left)).toEqual([{ tenant: "" }]);
-        const [, found] = await connection.send([BEGIN, sql(`select slug from ${tenants}`), COMMIT]);
-        expect(rowsOf(found)).toEqual([]);
+        expect(left).toEqual([{ tenant: "" }]);
+        const [, , found] = await connection.send([...BEGIN, sql(`select slug from ${tenants}`), COMMIT]);
+        expect(found).toEqual([]);
+      }
+      connection.release();
+    });
+
+    test("an error that comes before the transaction's first answer leaves the connection as it was", async () => {
+      await using line = await openLine(way);
+      const { connection, traffic } = await line.connect();
+      await expect(connection.send([sql("select"), sql("no statement"), COMMIT])).rejects.toMatchObject({
+        code: "42601",
+      });
+      traffic.length = 0;
+      await connection.rollBack(); // there is no transaction
+      expect(traffic).toEqual([]);
+      const circle: unknown[] = [];
+      circle.push({ circle });
+      await expect(connection.send([...BEGIN, sql("select $1::json", { circle }), COMMIT])).rejects.toThrow(
+        /circular/i,
+      );
+      connection.release();
+      const next = await line.connect();
+      expect(await next.connection.send([sql("select $1::int as a", 1)])).toEqual([[{ a: 1 }]]);
+      next.connection.release();
+    });
+
+    test("a statement that was in the way of an error is planned again", async () => {
+      await using line = await openLine(way);
+      const { connection } = await line.connect();
+      const statements = (divisor: number) => [
+        sql("select 6 / $1::int as c", divisor),
+        sql("select $1::int as d", 1),
+      ];
+      for (const divisor of [0, 2, 0, 3]) {
+        const sending = connection.send(statements(divisor));
+        if (divisor === 0) await expect(sending).rejects.toMatchObject({ code: "22012" });
+        else expect(await sending).toEqual([[{ c: 6 / divisor }], [{ d: 1 }]]);
+        await connection.rollBack();
       }
       connection.release();
     });
@@ -65,8 +106,8 @@ for (const way of ways) {
         sql("select repeat($1::text, 10000000) as large", "y"),
         sql("select length($1::text) as length, $1::text as large", large),
       ]).flat();
-      const outcomes = await connection.send([BEGIN, ...statements, COMMIT]);
-      const results = outcomes.slice(1, -1).flatMap(rowsOf) as { length?: number; large: string }[];
+      const rows = await connection.send([...BEGIN, ...statements, COMMIT]);
+      const results = rows.flat() as { length?: number; large: string }[];
       expect(results.map((row) => row.length ?? row.large.length)).toEqual(Array(8).fill(10_000_000));
       expect(results.map((row) => row.large[0]).join("")).toBe("yxyxyxyx");
       connection.release();
@@ -76,22 +117,16 @@ for (const way of ways) {
       await using line = await openLine(way);
       const suicide = sql("select pg_terminate_backend(pg_backend_pid())");
       for (const statements of [
-        [BEGIN, suicide, sql("select $1::int", 1), COMMIT],
-        [BEGIN, sql("select $1::int", 1), suicide],
+        [...BEGIN, suicide, sql("select $1::int", 1), COMMIT],
+        [...BEGIN, sql("select $1::int", 1), suicide],
         [suicide],
       ]) {
         const { connection } = await line.connect();
-        const outcomes = await connection.send(statements);
-        const killed = statements.indexOf(suicide);
-        // A server that ends with something unread resets the connection, and an answer on its way may be lost.
-        const answered = outcomes.filter(({ status }) => status === "fulfilled").length;
-        expect(answered).toBeLessThanOrEqual(killed);
-        expect(outcomes.map(({ status }) => status)).toEqual(
-          statements.map((_, index) => (index < answered ? "fulfilled" : "rejected")),
-        );
+        await expect(connection.send(statements)).rejects.toSatisfy(isConnectionLoss);
+        await connection.rollBack(); // there is nothing to end
         connection.release();
         const next = await line.connect();
-        expect(rowsOf((await next.connection.send([sql("select $1::int as a", 1)]))[0])).toEqual([{ a: 1 }]);
+        expect(await next.connection.send([sql("select $1::int as a", 1)])).toEqual([[{ a: 1 }]]);
         next.connection.release();
       }
     });
@@ -102,25 +137,15 @@ for (const way of ways) {
       for (const length of [0, 0, 20_000_000, 20_000_000]) {
         // While a large parameter arrives nothing runs that could be stopped.
         const parameter = sql("select length($1::text)", "x".repeat(length));
-        const sending = connection.send([BEGIN, parameter, sql("select pg_sleep(600)"), COMMIT]);
+        const sending = connection.send([...BEGIN, parameter, sql("select pg_sleep(600)"), COMMIT]);
+        const failing = expect(sending).rejects.toMatchObject({ code: "57014" });
         await connection.cancel();
-        expect((await sending).map(reasonOf)).toContain("57014");
-        const outcomes = await connection.send([BEGIN, sql("select $1::int", length), COMMIT]);
-        expect(outcomes.map(reasonOf)).toEqual([undefined, undefined, undefined]);
+        await failing;
+        await connection.rollBack();
+        const rows = await connection.send([...BEGIN, sql("select $1::int as length", length), COMMIT]);
+        expect(rows).toEqual([[], [], [{ length }], []]);
       }
       await connection.cancel(); // there is nothing to cancel
-      connection.release();
-    });
-
-    test("cancelling ends the transaction, also where the commit that was sent did not", async () => {
-      await using line = await openLine(way);
-      const { connection } = await line.connect();
-      // A request that meets the commit leaves the same behind as no commit at all.
-      const sending = connection.send([BEGIN, sql("select pg_sleep(600)")]);
-      await connection.cancel();
-      expect((await sending).map(reasonOf)).toContain("57014");
-      const outcomes = await connection.send([sql("select $1::int", 1)]);
-      expect(outcomes.map(reasonOf)).toEqual([undefined]);
       connection.release();
     });
 
@@ -140,7 +165,7 @@ for (const way of ways) {
       }
     });
 
-    test("a driver that cannot send together works, one statement after the other", async () => {
+    test("a driver without a pipeline of its own works as well", async () => {
       await using line = await openLine(way);
       await using pool = new DisposablePool({ connectionString: line.connectionString, max: 2 });
       pool.on("connect", (client) => Reflect.deleteProperty(client, "pipeline"));
@@ -155,15 +180,31 @@ for (const way of ways) {
       });
       expect(await repo.list(undefined, context)).toHaveLength(1);
       await database.close();
-
       const client = await pool.connect();
-      const traffic = trafficOf(client);
-      const connection = guardConnection(client, () => false);
-      const outcomes = await connection.send([BEGIN, sql("select 1 / $1::int", 0), sql("select 2"), COMMIT]);
-      expect(outcomes.map(reasonOf)).toEqual([undefined, "22012", "25P02", undefined]);
-      expect(traffic).toEqual(Array(4).fill(["sent", "answered"]).flat());
-      connection.release();
       expect(client).not.toHaveProperty("pipeline");
+      client.release();
+    });
+
+    test("a time limit of the driver's own ends what it waits for, and the connection with it", async () => {
+      await using line = await openLine(way);
+      await using pool = new DisposablePool({
+        connectionString: line.connectionString,
+        max: 1,
+        query_timeout: 300,
+      });
+      const client = await pool.connect();
+      const connection = guardConnection(client, () => false);
+      const sending = connection.send([...BEGIN, sql("select pg_sleep(601)"), COMMIT]);
+      await expect(sending).rejects.toThrow(/timeout/);
+      // The driver only stops waiting.
+      await line.at.admin.query(
+        "select pg_terminate_backend(pid) from pg_stat_activity where query = 'select pg_sleep(601)'",
+      );
+      await connection.rollBack();
+      connection.release();
+      const next = guardConnection(await pool.connect(), () => false);
+      expect(await next.send([sql("select $1::int as a", 1)])).toEqual([[{ a: 1 }]]);
+      next.release();
     });
   });
 }
@@ -261,7 +302,7 @@ class DisposablePool extends Pool {
   }
 }
 
-/** What the driver does on the wire; every statement ends with one message of its own and one answer. */
+/** What is sent and answered: the point of synchronization that ends each piece. */
 function trafficOf(client: PoolClient): string[] {
   const traffic: string[] = [];
   const { connection } = client as unknown as {
@@ -277,16 +318,6 @@ function trafficOf(client: PoolClient): string[] {
   // Before the driver hears of it and sends what waits.
   connection.prependListener("readyForQuery", () => traffic.push("answered"));
   return traffic;
-}
-
-type Outcome = Awaited<ReturnType<Connection["send"]>>[number];
-
-function rowsOf(outcome: Outcome | undefined): unknown[] {
-  return outcome?.status === "fulfilled" ? outcome.value.rows : [];
-}
-
-function reasonOf(outcome: Outcome): string | undefined {
-  return outcome.status === "rejected" ? outcome.reason.code : undefined;
 }
 
 async function selfSigned(): Promise<AsyncDisposable & { key: string; certificate: string }> {

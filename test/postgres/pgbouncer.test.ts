@@ -527,22 +527,49 @@ interface WatchedPool {
   forget(): void;
 }
 
+/** What the driver calls for each message. */
+interface WatchedConnection extends NodeJS.EventEmitter {
+  parse(message: { name?: string; text: string }): void;
+  bind(message: { statement?: string }): void;
+  query(text: string): void;
+}
+
+function watch<K extends "parse" | "bind" | "query">(
+  connection: WatchedConnection,
+  message: K,
+  onMessage: (content: Parameters<WatchedConnection[K]>[0]) => void,
+): void {
+  const send = connection[message].bind(connection) as (content: unknown) => void;
+  Object.assign(connection, {
+    [message]: (content: Parameters<WatchedConnection[K]>[0]) => {
+      onMessage(content);
+      send(content);
+    },
+  });
+}
+
 /** A pool that takes down what goes over its connections. */
 function watchedPool(connectionString: string, { max = 4 } = {}): WatchedPool {
   const pool = new Pool({ connectionString, max });
   const sent: Sent[] = [];
   pool.on("connect", (client: ClientBase) => {
-    const query = client.query.bind(client) as (config: Sent) => Promise<unknown>;
-    const watched = (config: Sent) => {
-      const statement: Sent = { text: config.text, name: config.name };
+    const { connection } = client as unknown as { connection: WatchedConnection };
+    const texts = new Map<string, string>();
+    const unanswered: Sent[] = [];
+    const send = (statement: Sent) => {
       sent.push(statement);
-      const answer = query(config);
-      answer.catch((error: { code: string }) => {
-        statement.failure = error.code;
-      });
-      return answer;
+      unanswered.push(statement);
     };
-    Object.assign(client, { query: watched });
+    watch(connection, "parse", ({ name = "", text }) => texts.set(name, text));
+    watch(connection, "bind", ({ statement: name = "" }) => {
+      send({ text: texts.get(name) ?? "", name: name === "" ? undefined : name });
+    });
+    watch(connection, "query", (text) => send({ text }));
+    connection.on("commandComplete", () => unanswered.shift());
+    connection.on("errorMessage", ({ code }: { code: string }) => {
+      const [failed] = unanswered.splice(0); // the server leaves out the others
+      if (failed !== undefined) failed.failure = code;
+    });
   });
   return {
     pool,
@@ -554,12 +581,12 @@ function watchedPool(connectionString: string, { max = 4 } = {}): WatchedPool {
   };
 }
 
-/** Exactly one statement failed for that reason, and none was prepared after its transaction. */
+/** Exactly one statement failed for that reason, and none was prepared after what was sent with it. */
 function expectOneFailure({ sent }: WatchedPool, code: string): void {
   expect(sent.filter(({ failure }) => failure === code)).toHaveLength(1);
   const end = sent.findIndex(({ failure }) => failure === code);
   const rest = sent.slice(end).findIndex(({ text }) => text === "commit" || text === "rollback");
-  expect(sent.slice(end + rest).filter(({ name }) => name !== undefined)).toEqual([]);
+  expect(sent.slice(end + rest + 1).filter(({ name }) => name !== undefined)).toEqual([]);
 }
 
 /** Makes the next preparation of a statement with this name fail, on the pooler's only server connection. */

@@ -89,7 +89,7 @@ const OPERATIONS: [string, number, () => Promise<unknown>][] = [
   ],
   [
     "fork of an entry that is not there",
-    2,
+    3,
     () => repo.fork({ id: "s" }, { scope: "branch", branch: "main", entryId: "no" }, context).catch(() => {}),
   ],
   ["delete", 1, () => repo.delete({ id: "storage" }, context)],
