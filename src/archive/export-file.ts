@@ -58,9 +58,14 @@ async function publish(draft: string, path: string): Promise<void> {
     await link(draft, path);
   } catch (error) {
     if (codeOf(error) === "EEXIST") throw fileExists(path);
-    await rename(draft, path); // a file system without links
+    if (!WITHOUT_LINKS.has(codeOf(error) ?? "")) throw error;
+    if (await exists(path)) throw fileExists(path);
+    await rename(draft, path);
   }
 }
+
+/** What a file system says that has no links. */
+const WITHOUT_LINKS: ReadonlySet<string> = new Set(["EPERM", "ENOTSUP", "ENOSYS"]);
 
 async function exists(path: string): Promise<boolean> {
   try {

@@ -5,13 +5,24 @@ import fc from "fast-check";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { ImportOptions } from "../../src/archive/index.ts";
 import { BACKGROUND_CONTEXT as context } from "../../src/contract/context.ts";
-import { type AgentMessage, buildSessionContext, laneConfig, type PgSession } from "../../src/index.ts";
+import {
+  type AgentMessage,
+  branchTip,
+  buildSessionContext,
+  type Entry,
+  emptyUsage,
+  insertEntry,
+  insertUsage,
+  laneConfig,
+  type PgSession,
+  setValue,
+} from "../../src/index.ts";
 import type { PgSessionRepo } from "../../src/postgres/repo.ts";
 import { openTestDatabase, type TestDatabase } from "../support/database.ts";
 import { importAll } from "../support/import-all.ts";
 import { conversation, converse, ONLY_V4 } from "./conversation.ts";
 import { exportTo } from "./exported.ts";
-import { scratch } from "./scratch.ts";
+import { jsonl, scratch } from "./scratch.ts";
 import { type State, sorted, stateOf } from "./state.ts";
 import { v3File } from "./v3-files.ts";
 
@@ -120,6 +131,140 @@ describe("an imported version 3 session that grew", () => {
       }),
       { numRuns: 40 },
     );
+  });
+});
+
+const FILE = {
+  header: { type: "session", version: 3, id: "file", timestamp: "2025-01-01T00:00:00.000Z", cwd: "/srv" },
+  record: (id: string, parentId: string | null, fields: object) => ({
+    ...{ type: "message", id, parentId, timestamp: "2025-01-01T00:00:01.000Z" },
+    ...fields,
+  }),
+  says: (content: string) => ({ message: { role: "user", content, timestamp: 1 } }),
+};
+
+/** The records of a file, without its header. */
+function recordsOf(content: Buffer): Record<string, unknown>[] {
+  return content
+    .toString()
+    .trimEnd()
+    .split("\n")
+    .slice(1)
+    .map((line) => JSON.parse(line) as Record<string, unknown>);
+}
+
+describe("records", () => {
+  const { header, record, says } = FILE;
+
+  test("take away a name and a label that the imported file has", async () => {
+    await using directory = await scratch();
+    const repo = await emptyRepo();
+    const file = jsonl(
+      header,
+      record("a", null, says("a")),
+      record("b", "a", { type: "label", targetId: "a", label: "old" }),
+      record("c", "b", { type: "session_info", name: "old" }),
+    );
+    const session = await imported(await directory.write("file.jsonl", file), repo);
+    await session.setName(undefined, context);
+    await session.setLabel("a", undefined, context);
+    await session.close(context);
+    const { path } = await exportTo(join(directory.path, "out.jsonl"), repo, "file", "original");
+    const manager = SessionManager.open(path);
+    expect([manager.getSessionName(), manager.getLabel("a"), manager.getLeafId()]).not.toContain("old");
+    expect((await imports(path)).values.map(({ namespace }) => namespace)).toEqual(["pi.branch.tip"]);
+  });
+
+  test("of types that become custom entries are written as such records again, so pi applies context edits", async () => {
+    await using directory = await scratch();
+    const repo = await emptyRepo();
+    const file = jsonl(
+      header,
+      record("a", null, says("secret")),
+      record("b", "a", { type: "context_edit", targetId: "a", replacement: { content: "public" } }),
+      record("c", "b", { type: "acme.plan", steps: [1] }),
+      record("d", "c", says("end")),
+    );
+    await (await imported(await directory.write("file.jsonl", file), repo)).close(context);
+    const { path, content } = await exportTo(join(directory.path, "out.jsonl"), repo, "file", "v3");
+    expect(recordsOf(content)).toEqual(
+      file
+        .trimEnd()
+        .split("\n")
+        .slice(1)
+        .map((line) => JSON.parse(line)),
+    );
+    expect(SessionManager.open(path).buildSessionContext().messages).toMatchObject([
+      { content: "public" },
+      { content: "end" },
+    ]);
+  });
+
+  test("stand before a compaction for what it retains from elsewhere, and count for later compactions", async () => {
+    await using directory = await scratch();
+    const repo = await emptyRepo();
+    const session = await repo.create({ id: "elsewhere", cwd: "/srv" }, context);
+    const main = await session.createBranch("main", null, context);
+    const [first, elsewhere] = ["first", "elsewhere"].map((content) => ({
+      ...{ role: "user" as const, content, timestamp: 1 },
+    })) as [AgentMessage, AgentMessage];
+    await main.appendMessage(first, context);
+    const compaction = { type: "compaction" as const, tokensBefore: 7, fromHook: false };
+    const compact = async (parentId: string | null, summary: string, retainedTail: AgentMessage[]) => {
+      const entry = { ...compaction, id: summary, parentId, summary, retainedTail };
+      const writes = [insertEntry(entry), setValue(branchTip("main"), summary)];
+      await session.mutate((mutator) => mutator.commit(writes, context), context);
+      return (await session.getEntry(summary, context)) as Entry;
+    };
+    const tip = async () => (await session.getValue(branchTip("main"), context))?.value ?? null;
+    const { timestamp } = await compact(await tip(), "one", [elsewhere]);
+    const earlier: AgentMessage = { role: "compactionSummary", summary: "one", tokensBefore: 7, timestamp };
+    await compact("one", "two", [first, earlier]);
+    const ours = await contextOf(session);
+    await session.close(context);
+    const { path, outcome } = await exportTo(join(directory.path, "out.jsonl"), repo, "elsewhere", "v3");
+    expect(outcome.leftOut.repeatedMessages).toBe(3);
+    expect(comparable(SessionManager.open(path).buildSessionContext().messages)).toEqual(comparable(ours));
+    const again = await imported(path);
+    expect(await contextOf(again)).toEqual(ours);
+    await again.close(context);
+  });
+
+  test("end on the branch that was moved last, where there is no main", async () => {
+    await using directory = await scratch();
+    const repo = await emptyRepo();
+    const session = await repo.create({ id: "branches", cwd: "/srv" }, context);
+    const say = async (name: string, content: string) => {
+      const branch =
+        (await session.branch(name, context)) ?? (await session.createBranch(name, null, context));
+      return branch.appendMessage({ role: "user", content, timestamp: 1 }, context);
+    };
+    await say("one", "first");
+    await say("two", "second");
+    const tip = await say("one", "third");
+    await session.setValue(branchTip("one"), tip, context);
+    await session.close(context);
+    const { path, outcome } = await exportTo(join(directory.path, "out.jsonl"), repo, "branches", "v3");
+    expect(outcome.leftOut.branches).toBe(2);
+    const { messages } = SessionManager.open(path).buildSessionContext();
+    expect(messages).toMatchObject([{ content: "first" }, { content: "third" }]);
+  });
+
+  test("of usage say what no message says: who spent it, when, and on what", async () => {
+    await using directory = await scratch();
+    const repo = await emptyRepo();
+    const spent = { ...emptyUsage(), input: 5, totalTokens: 5 };
+    const usage = { type: "usage", kind: "cache_warm", provider: "p", model: "m", usage: spent, note: "n" };
+    const file = jsonl(header, record("a", null, says("a")), record("u", "a", usage));
+    const session = await imported(await directory.write("file.jsonl", file), repo);
+    const row = { id: "fix", usage: { ...spent, input: -5 }, entryId: "a", adjustment: true };
+    await session.mutate((mutator) => mutator.commit([insertUsage(row)], context), context);
+    await session.close(context);
+    const { content } = await exportTo(join(directory.path, "out.jsonl"), repo, "file", "v3");
+    expect(recordsOf(content).slice(1)).toMatchObject([
+      record("u", "a", usage),
+      { type: "usage", id: "fix", parentId: "u", kind: "adjustment", usage: row.usage },
+    ]);
   });
 });
 
