@@ -29,15 +29,18 @@ export class ArchiveFile implements AsyncDisposable {
     }
   }
 
-  /** Reads up to `length` bytes at `position` into the start of `buffer`. @returns 0 at the end of the file */
+  /**
+   * Reads up to `length` bytes at `position` into the start of `buffer`.
+   *
+   * @returns 0 at the end of the file
+   * @throws ArchiveError with code `unreadable`, or `file_changed` if it has become shorter
+   */
   async read(buffer: Buffer, position: number, length: number): Promise<number> {
     const left = Math.min(length, this.size - position);
     if (left <= 0) return 0;
-    try {
-      return (await this.#handle.read(buffer, 0, left, position)).bytesRead;
-    } catch (error) {
-      throw fileError(this.path, error);
-    }
+    const read = await this.#read(buffer, position, left);
+    if (read === 0) throw fileChanged(this.path);
+    return read;
   }
 
   /** SHA-256 of the whole file, in hexadecimal. `onRead` is called with the number of bytes after each read. */
@@ -53,6 +56,14 @@ export class ArchiveFile implements AsyncDisposable {
     return hash.digest("hex");
   }
 
+  async #read(buffer: Buffer, position: number, length: number): Promise<number> {
+    try {
+      return (await this.#handle.read(buffer, 0, length, position)).bytesRead;
+    } catch (error) {
+      throw fileError(this.path, error);
+    }
+  }
+
   async [Symbol.asyncDispose](): Promise<void> {
     await this.#handle.close();
   }
@@ -65,6 +76,15 @@ async function assertRegularFile(path: string): Promise<void> {
   const stats = await stat(path);
   if (!stats.isFile())
     throw new ArchiveError("not_a_file", { path }, "this is no regular file: pass session files");
+}
+
+/** The file is not the one any more that was read before. */
+export function fileChanged(path: string): ArchiveError {
+  return new ArchiveError(
+    "file_changed",
+    { path },
+    "the file was changed while it was read: import it again when nothing writes to it",
+  );
 }
 
 /** What the operating system says against a path. */

@@ -4,7 +4,7 @@ import type { StoredArchive } from "../postgres/read-journal.ts";
 import { AddedV3 } from "./added-v3.ts";
 import { AddedV4 } from "./added-v4.ts";
 import { exportV3 } from "./export-v3.ts";
-import { JournalReader, lentText } from "./journal.ts";
+import { JournalReader, lentPart } from "./journal.ts";
 import type { LeftOut } from "./left-out.ts";
 
 /**
@@ -43,7 +43,7 @@ async function* originalPieces(
       }
       for (let skipped = 0; skipped < step.skipped; skipped++) await payloads.next();
       const { value } = await payloads.next();
-      yield { bytes: Buffer.from(lentText(value ?? "")), isPayload: true };
+      yield { bytes: lentPart(Buffer.from(value ?? "")), isPayload: true };
     }
   }
 }

@@ -15,9 +15,13 @@ interface HeaderBase {
   readonly cwd: string;
   /** Its line, counted from 1. */
   readonly line: number;
+  /** The line itself, without its line feed. */
+  readonly bytes: Buffer;
   /** Offset of the line after it. */
   readonly end: number;
 }
+
+type HeaderPlace = Pick<HeaderBase, "line" | "bytes" | "end">;
 
 /** Versions 1 to 3 have one form. */
 export interface V3Header extends HeaderBase {
@@ -64,10 +68,12 @@ function headerOf(file: ArchiveFile, line: Line): ArchiveHeader {
 /** The first line of which `look` returns something, among those that may be a header. */
 async function readLines<T>(file: ArchiveFile, look: (line: Line) => T | undefined): Promise<T | undefined> {
   try {
-    for await (const line of new LineReader(file, { maxLineBytes: MAX_HEADER_BYTES })) {
-      const found = look(line);
-      if (found !== undefined) return found;
-      if (line.offset > MAX_HEADER_BYTES) return undefined;
+    for await (const lines of new LineReader(file, { maxLineBytes: MAX_HEADER_BYTES }).blocks()) {
+      for (const line of lines) {
+        const found = look(line);
+        if (found !== undefined) return found;
+        if (line.offset > MAX_HEADER_BYTES) return undefined;
+      }
     }
   } catch (error) {
     if (!(error instanceof ArchiveError) || error.code !== "line_too_long") throw error;
@@ -87,7 +93,7 @@ function isHeader({ bytes }: Line): boolean {
 
 function parseHeader({ bytes, number, offset }: Line): ArchiveHeader {
   const header = jsonObjectOf(bytes);
-  const place = { line: number, end: offset + bytes.length + 1 };
+  const place = { line: number, bytes: Buffer.from(bytes), end: offset + bytes.length + 1 };
   if (header?.["type"] === "session") return checked(parseLegacyHeader(header, place));
   if (header?.["kind"] === "header") return checked(parseV4Header(header, place));
   throw new LineFault("not_an_archive", "the first line is no header of a pi session");
@@ -102,7 +108,7 @@ function jsonObjectOf(bytes: Buffer): JsonObject | undefined {
   }
 }
 
-function parseLegacyHeader(header: JsonObject, place: { line: number; end: number }): V3Header {
+function parseLegacyHeader(header: JsonObject, place: HeaderPlace): V3Header {
   const { id, cwd, timestamp, parentSession } = header;
   const format = legacyVersion(header["version"]);
   const createdAt = typeof timestamp === "string" ? Date.parse(timestamp) : Number.NaN;
@@ -119,7 +125,7 @@ function legacyVersion(version: unknown = 1): 1 | 2 | 3 {
   throw unknownVersion(version);
 }
 
-function parseV4Header(header: JsonObject, place: { line: number; end: number }): V4Header {
+function parseV4Header(header: JsonObject, place: HeaderPlace): V4Header {
   const { v, id, cwd, storageVersion, createdAt, nextSeq, parentSessionId, legacyParentSessionPath } = header;
   if (v !== 4) throw unknownVersion(v);
   if (typeof id !== "string") throw invalidHeader("id");

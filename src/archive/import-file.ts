@@ -8,11 +8,11 @@ import { ArchiveStream } from "./import-stream.ts";
 import { inheritanceOf } from "./inheritance.ts";
 import { LineFaults } from "./line-faults.ts";
 import { newSession } from "./new-session.ts";
-import type { ArchiveReplay, ReplayEnd } from "./replay.ts";
+import type { ArchiveReplay, OnRead, ReplayEnd } from "./replay.ts";
 import type { StoredOutcome } from "./report.ts";
 import type { SessionTurn } from "./session-turns.ts";
-import { type OnRead, V3_PASSES, V3Archive } from "./v3.ts";
-import { V4Archive } from "./v4.ts";
+import { V3_PASSES, V3Replay } from "./v3-replay.ts";
+import { V4Replay } from "./v4.ts";
 
 export interface ImportFileOptions {
   readonly dryRun: boolean;
@@ -41,42 +41,43 @@ export async function importFile(
   await options.turn.take(header.id);
   const known = options.seen.get(header.id) ?? (await storedArchive(importer, header.id, context));
   if (known !== undefined) return compared(file, header, known, readCounter(file, 1, options, context));
-  const passes = header.format === 4 ? 1 : V3_PASSES;
-  const archive = await openArchive(file, header, {
-    faults: new LineFaults(file.path, options),
-    onRead: readCounter(file, passes, options, context),
-  });
+  const open = await archiveReader(file, header, options, context);
   return options.dryRun
-    ? readOnly(file, header, archive, options)
-    : stored(importer, file, header, archive, readCounter(file, 1, options, context), context);
+    ? readOnly(file, header, open, options)
+    : stored(importer, file, header, open, readCounter(file, 1, options, context), context);
 }
 
-interface Archive {
-  replay(): ArchiveReplay;
-}
+/** Each reading begins anew. */
+type OpenArchive = () => ArchiveReplay;
 
-async function openArchive(
+async function archiveReader(
   file: ArchiveFile,
   header: ArchiveHeader,
-  options: { faults: LineFaults; onRead: OnRead },
-): Promise<Archive> {
-  if (header.format === 4) return new V4Archive(file, header, options);
+  options: ImportFileOptions,
+  context: Context,
+): Promise<OpenArchive> {
+  const faults = () => new LineFaults(file.path, options);
+  if (header.format === 4) {
+    const onRead = readCounter(file, 1, options, context);
+    return () => new V4Replay(file, header, { faults: faults(), onRead });
+  }
+  const onRead = readCounter(file, V3_PASSES, options, context);
   // Bytes of the parent's file are no progress of this one.
-  const inheritance = await inheritanceOf(file, header, () => options.onRead(0));
-  return V3Archive.read(file, header, { ...options, inheritance });
+  const inheritance = await inheritanceOf(file, header, () => onRead(0));
+  return () => new V3Replay(file, header, { inheritance, faults: faults(), onRead });
 }
 
 async function stored(
   importer: SessionImporter,
   file: ArchiveFile,
   header: ArchiveHeader,
-  archive: Archive,
+  openArchive: OpenArchive,
   onRead: OnRead,
   context: Context,
 ): Promise<StoredOutcome> {
   let stream: ArchiveStream | undefined;
   const open = () => {
-    stream = new ArchiveStream(file.path, archive.replay());
+    stream = new ArchiveStream(file.path, openArchive());
     return stream;
   };
   try {
@@ -94,10 +95,10 @@ async function stored(
 async function readOnly(
   file: ArchiveFile,
   header: ArchiveHeader,
-  archive: Archive,
+  openArchive: OpenArchive,
   options: ImportFileOptions,
 ): Promise<StoredOutcome> {
-  const stream = new ArchiveStream(file.path, archive.replay());
+  const stream = new ArchiveStream(file.path, openArchive());
   for await (const _ of stream.chunks); // reading to the end checks everything
   options.seen.set(header.id, stream.finish().archive);
   return outcome("would_import", file, header, stream);

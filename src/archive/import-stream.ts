@@ -1,8 +1,8 @@
-import { assertWrites } from "../contract/write.ts";
+import { assertWrite } from "../contract/write.ts";
 import type { ImportChunk, ImportedWrite, ImportStream } from "../postgres/import-session.ts";
-import { ArchiveError, located } from "./errors.ts";
+import { ArchiveError, atPlace } from "./errors.ts";
 import { JournalProof } from "./journal-proof.ts";
-import type { ArchiveReplay, ReplayEnd } from "./replay.ts";
+import type { ArchiveReplay, ReplayEnd, ReplayStep } from "./replay.ts";
 import { unplaced } from "./unplaced.ts";
 
 /** What was read from an archive. */
@@ -13,7 +13,6 @@ export interface ArchiveCounts {
 }
 
 const CHUNK_BYTES = 256 * 1024;
-const CHUNK_WRITES = 2_000;
 
 /**
  * Hands a replay to the database in chunks, having checked each write. After the last one it proves that they give
@@ -47,13 +46,11 @@ export class ArchiveStream implements ImportStream {
     let lines: number[] = [];
     let bytes = 0;
     for await (const step of this.#replay.steps()) {
-      for (const write of step.writes) {
-        this.#admit(write, step.line);
-        writes.push(write);
-        lines.push(step.line);
-      }
+      this.#admit(step);
+      for (const write of step.writes) writes.push(write);
+      for (const line of step.lines) lines.push(line);
       bytes += step.bytes;
-      if (bytes < CHUNK_BYTES && writes.length < CHUNK_WRITES) continue;
+      if (bytes < CHUNK_BYTES) continue;
       yield this.#chunk(writes, lines);
       writes = [];
       lines = [];
@@ -78,8 +75,18 @@ export class ArchiveStream implements ImportStream {
     throw new ArchiveError("not_reproducible", { path: this.#path }, reason);
   }
 
-  #admit(write: ImportedWrite, line: number): void {
-    located({ path: this.#path, line }, () => assertWrites([unplaced(write)]));
+  #admit({ writes, lines }: ReplayStep): void {
+    for (const [index, write] of writes.entries()) {
+      try {
+        assertWrite(unplaced(write), index);
+      } catch (error) {
+        throw atPlace({ path: this.#path, line: lines[index] }, error);
+      }
+      this.#count(write);
+    }
+  }
+
+  #count(write: ImportedWrite): void {
     if (write.kind === "entry") this.counts.entries++;
     if (write.kind === "entry" && write.type === "message") this.counts.messages++;
     if (write.kind === "usage") this.counts.usageRows++;

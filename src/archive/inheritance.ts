@@ -43,9 +43,11 @@ async function idsIn(path: string, ofFork: string, onRead: () => void): Promise<
     const header = await readHeader(file, { lenient: true });
     if (header.id === ofFork || header.format === 1 || header.format === 4) return undefined;
     const ids = new IdIndex();
-    for await (const { bytes } of new LineReader(file, { onRead })) {
-      const id = idOf(bytes);
-      if (isStorable(id) && Buffer.byteLength(id) <= TEXT_LIMITS.id) ids.add(id);
+    for await (const lines of new LineReader(file, { onRead }).blocks()) {
+      for (const { bytes } of lines) {
+        const id = idOf(bytes);
+        if (isStorable(id) && Buffer.byteLength(id) <= TEXT_LIMITS.id) ids.add(id);
+      }
     }
     return ids;
   } catch (error) {

@@ -11,10 +11,10 @@ export class JournalWriter {
   #verbatimBytes = 0;
   #skipped = 0;
 
-  /** The file goes on with these bytes. */
+  /** The file goes on with these bytes, which must not change any more. */
   verbatim(bytes: Buffer): void {
     if (bytes.length === 0) return;
-    this.#verbatim.push(Buffer.from(bytes)); // the reader uses its block again
+    this.#verbatim.push(bytes);
     this.#verbatimBytes += bytes.length;
   }
 
@@ -103,6 +103,8 @@ function varint(number: number): Buffer {
 }
 
 /** The part of a payload's JSON that a journal refers to: the value of its only member. */
-export function lentText(payload: string): string {
-  return payload.slice(payload.indexOf(":") + 1, -1);
+export function lentPart(payload: Buffer): Buffer {
+  return payload.subarray(payload.indexOf(COLON) + 1, -1);
 }
+
+const COLON = 0x3a;

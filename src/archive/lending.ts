@@ -1,4 +1,5 @@
 import type { Entry } from "../contract/entry.ts";
+import type { ImportedWrite } from "../postgres/import-session.ts";
 import type { JournalWriter } from "./journal.ts";
 import type { Place } from "./json-bytes.ts";
 
@@ -23,19 +24,19 @@ export class Lender {
    * Call it for the entries of a line in their order.
    *
    * @param place where the line has the value of the entry's {@link lentMember}; `undefined` if it has it otherwise
-   * @returns the JSON text of the payload, for `ImportedWrite`; `undefined` if it has to be made
+   * @returns the entry, with the text of its payload unless that has to be made
    */
-  payloadText(entry: Entry, place: Place | undefined): string | undefined {
+  lent(entry: Entry & { kind: "entry" }, place: Place | undefined): ImportedWrite {
     const member = lentMember(entry);
-    if (member === undefined) return undefined;
+    if (member === undefined) return entry;
     if (place === undefined) {
       this.#journal.skip();
-      return undefined;
+      return entry;
     }
     this.#journal.verbatim(this.#line.subarray(this.#end, place.start));
     this.#journal.payload();
     this.#end = place.end;
-    return `{"${member}":${this.#line.toString("utf8", place.start, place.end)}}`;
+    return Object.assign(entry, { payloadJson: payloadJson(member, this.#line, place) });
   }
 
   /** After the last entry of the line. */
@@ -45,4 +46,15 @@ export class Lender {
   }
 }
 
+/** An object with this one member, in UTF-8. */
+function payloadJson(member: string, line: Buffer, { start, end }: Place): Buffer {
+  const before = `{"${member}":`;
+  const json = Buffer.allocUnsafe(before.length + end - start + 1);
+  const at = json.write(before, "latin1");
+  line.copy(json, at, start, end);
+  json[json.length - 1] = BRACE_END;
+  return json;
+}
+
+const BRACE_END = 0x7d;
 const LINE_FEED = Buffer.from("\n");

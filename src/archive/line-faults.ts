@@ -36,14 +36,6 @@ export class LineFaults {
     return { count: this.#count, lines: [...this.#lines] };
   }
 
-  /** Goes on from what another reading of the same file has found. */
-  copy(): LineFaults {
-    const copy = new LineFaults(this.#path, { lenient: this.isLenient });
-    copy.#lines.push(...this.#lines);
-    copy.#count = this.#count;
-    return copy;
-  }
-
   /** @throws ArchiveError unless lenient; any error that is no fault of the line */
   add(line: number, error: unknown): void {
     if (!this.isLenient || !(error instanceof LineFault || error instanceof PiSessionError)) {

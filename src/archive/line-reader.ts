@@ -1,6 +1,6 @@
 import { isUtf8 } from "node:buffer";
 import { createHash } from "node:crypto";
-import type { ArchiveFile } from "./archive-file.ts";
+import { type ArchiveFile, fileChanged } from "./archive-file.ts";
 import { ArchiveError, LineFault } from "./errors.ts";
 import { isDeeperThan } from "./json-bytes.ts";
 
@@ -10,7 +10,7 @@ export interface Line {
   readonly number: number;
   /** Of its first byte. */
   readonly offset: number;
-  /** Without the line feed. Valid only until the next line is asked for. */
+  /** Without the line feed. */
   readonly bytes: Buffer;
   /** False for a last line without a line feed, which its writer may not have finished. */
   readonly terminated: boolean;
@@ -34,8 +34,8 @@ export const MAX_LEVELS = 2_000;
 const BLOCK_BYTES = 256 * 1024;
 const LINE_FEED = 0x0a;
 
-/** Reads a file line by line, once, holding one line in memory, and hashes all that it reads. */
-export class LineReader implements AsyncIterable<Line> {
+/** Reads the lines of a file, once, holding a block or one line in memory, and hashes all that it reads. */
+export class LineReader {
   readonly #file: ArchiveFile;
   readonly #options: LineReaderOptions;
   readonly #hash = createHash("sha256");
@@ -51,33 +51,33 @@ export class LineReader implements AsyncIterable<Line> {
     return { sha256: this.#hash.digest("hex"), bytes: this.#bytes };
   }
 
-  /** @throws ArchiveError with code `line_too_long` or `unreadable` */
-  async *[Symbol.asyncIterator](): AsyncGenerator<Line> {
-    const block = Buffer.allocUnsafeSlow(BLOCK_BYTES);
+  /**
+   * The lines that end in a block, for one block after the other: waiting for each line takes longer than finding it.
+   * Take all of a block before asking for the next one.
+   *
+   * @throws ArchiveError with code `line_too_long` or `unreadable`
+   */
+  async *blocks(): AsyncGenerator<Iterable<Line>> {
     const begun = new BegunLine(this.#file.path, this.#options.maxLineBytes ?? MAX_LINE_BYTES);
-    for (let filled = await this.#fill(block); filled.length > 0; filled = await this.#fill(block)) {
-      let from = 0;
-      for (let feed = filled.indexOf(LINE_FEED); feed !== -1; feed = filled.indexOf(LINE_FEED, from)) {
-        yield begun.finish(filled.subarray(from, feed), true);
-        from = feed + 1;
-      }
-      if (from < filled.length) begun.add(filled.subarray(from));
-    }
-    if (begun.length > 0) yield begun.finish(Buffer.alloc(0), false);
+    for (let block = await this.#read(); block.length > 0; block = await this.#read())
+      yield begun.lines(block);
+    if (begun.length > 0) yield [begun.finish(Buffer.alloc(0), false)];
   }
 
-  async #fill(block: Buffer): Promise<Buffer> {
-    const wanted = Math.min(block.length, (this.#options.end ?? Number.POSITIVE_INFINITY) - this.#bytes);
-    const length = wanted <= 0 ? 0 : await this.#file.read(block, this.#bytes, wanted);
-    const filled = block.subarray(0, length);
-    this.#hash.update(filled);
-    this.#bytes += length;
-    this.#options.onRead?.(length);
-    return filled;
+  /** Always into new memory, so that lines can be kept. */
+  async #read(): Promise<Buffer> {
+    const wanted = Math.min(BLOCK_BYTES, (this.#options.end ?? this.#file.size) - this.#bytes);
+    if (wanted <= 0) return Buffer.alloc(0);
+    const space = Buffer.allocUnsafeSlow(wanted);
+    const block = space.subarray(0, await this.#file.read(space, this.#bytes, wanted));
+    this.#hash.update(block);
+    this.#bytes += block.length;
+    this.#options.onRead?.(block.length);
+    return block;
   }
 }
 
-/** Collects the pieces of a line that goes on in the next block. */
+/** Cuts blocks into lines, and collects the pieces of a line that goes on in the next block. */
 class BegunLine {
   readonly #path: string;
   readonly #maxBytes: number;
@@ -91,9 +91,17 @@ class BegunLine {
     this.#maxBytes = maxBytes;
   }
 
-  add(piece: Buffer): void {
+  /** Those that end in the block, as they are asked for. */
+  *lines(block: Buffer): Generator<Line> {
+    let from = 0;
+    for (let feed = block.indexOf(LINE_FEED); feed !== -1; feed = block.indexOf(LINE_FEED, from)) {
+      yield this.finish(block.subarray(from, feed), true);
+      from = feed + 1;
+    }
+    if (from === block.length) return;
+    const piece = block.subarray(from);
     this.#grow(piece);
-    this.#pieces.push(Buffer.from(piece));
+    this.#pieces.push(piece);
   }
 
   finish(piece: Buffer, terminated: boolean): Line {
@@ -136,7 +144,7 @@ export class LineWindow {
     let filled = 0;
     while (filled < length) {
       const read = await this.#file.read(window.subarray(filled), offset + filled, window.length - filled);
-      if (read === 0) throw fileChanged(this.#file.path);
+      if (read === 0) throw fileChanged(this.#file.path); // it ended there
       filled += read;
     }
     this.#window = window.subarray(0, filled);
@@ -144,26 +152,18 @@ export class LineWindow {
   }
 }
 
-/** The file is not the one any more that was read before. */
-export function fileChanged(path: string): ArchiveError {
-  return new ArchiveError(
-    "file_changed",
-    { path },
-    "the file was changed while it was read: import it again when nothing writes to it",
-  );
-}
-
 const BYTE_ORDER_MARK = "\ufeff";
 
-/**
- * The text of a line. The first one may begin with a byte order mark.
- *
- * @throws LineFault, since a decoder would put U+FFFD in the place of what it cannot read
- */
+/** The text of a line. The first one may begin with a byte order mark. @throws LineFault */
 export function textOf(bytes: Buffer, options: { first: boolean } = { first: false }): string {
-  if (!isUtf8(bytes)) throw new LineFault("invalid_utf8", "the line is not valid UTF-8");
+  assertUtf8(bytes);
   const text = bytes.toString("utf8");
   return options.first && text.startsWith(BYTE_ORDER_MARK) ? text.slice(1) : text;
+}
+
+/** @throws LineFault, since a decoder would put U+FFFD in the place of what it cannot read */
+export function assertUtf8(bytes: Buffer): void {
+  if (!isUtf8(bytes)) throw new LineFault("invalid_utf8", "the line is not valid UTF-8");
 }
 
 /** @throws LineFault, without the parser's message, which quotes the line */

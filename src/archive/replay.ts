@@ -2,15 +2,25 @@ import type { ArchiveRecord, ImportedWrite } from "../postgres/import-session.ts
 import type { JournalWriter } from "./journal.ts";
 import type { UnusableLines } from "./line-faults.ts";
 
-/** What one line gave, beside what went into the journal. */
-export interface ReplayStep {
-  /** Perhaps none. */
-  readonly writes: readonly ImportedWrite[];
-  /** The line it comes from, counted from 1. */
-  readonly line: number;
+/** What some lines gave, beside what went into the journal. */
+export class ReplayStep {
+  readonly writes: ImportedWrite[] = [];
+  /** For each write, the line that it comes from, counted from 1. */
+  readonly lines: number[] = [];
   /** About how much memory it takes. */
-  readonly bytes: number;
+  bytes = 0;
+
+  add(write: ImportedWrite, line: number): void {
+    this.writes.push(write);
+    this.lines.push(line);
+  }
 }
+
+/** Called with the number of bytes after each read. */
+export type OnRead = (bytes: number) => void;
+
+/** Whoever makes steps ends one here, so that two of them fit into memory, whatever lines say. */
+export const STEP_BYTES = 256 * 1024;
 
 /** One reading of an archive, whatever its version. */
 export interface ArchiveReplay {

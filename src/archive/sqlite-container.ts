@@ -6,10 +6,9 @@ import { pipeline } from "node:stream/promises";
 import { pathToFileURL } from "node:url";
 import { STORAGE_VERSION } from "../contract/storage.ts";
 import type { StoredWrite } from "../postgres/read-writes.ts";
-import type { ArchiveFile } from "./archive-file.ts";
+import { type ArchiveFile, fileChanged } from "./archive-file.ts";
 import { ArchiveError } from "./errors.ts";
 import { v4Header, v4Line } from "./export-v4.ts";
-import { fileChanged } from "./line-reader.ts";
 
 /** Without any of these tables it is a database of something else. */
 const TABLES = ["sessions", "entries", "scalar_values", "list_values", "usage_ledger"];

@@ -117,6 +117,12 @@ export class V3Index {
     return anchor === NONE ? null : this.ids.idAt(anchor);
   }
 
+  /** The id of the entry that stands for the parent of a record, which the record calls `parentId`. */
+  parentEntryId(number: number, parentId: string | null): string | null {
+    const parent = this.parent(number);
+    return parent !== NONE && this.anchor(parent) === parent ? parentId : this.entryId(parent);
+  }
+
   /**
    * The id of the entry that stands for the record with this id.
    *

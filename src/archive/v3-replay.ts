@@ -1,62 +1,56 @@
-import {
-  branchTip,
-  entryLabel,
-  laneConfig,
-  laneState,
-  sessionName,
-  type Value,
-} from "../contract/address.ts";
-import type { Entry } from "../contract/entry.ts";
-import { idleLaneState, type LaneConfiguration, type ThinkingLevel } from "../contract/lane.ts";
-import type { AgentMessage } from "../contract/message.ts";
-import type { Usage } from "../contract/usage.ts";
-import { type CommittedWrite, setValue } from "../contract/write.ts";
-import type { ArchiveFile } from "./archive-file.ts";
-import { LineFault, located, quoted } from "./errors.ts";
-import { importedUsage } from "./imported-usage.ts";
+import type { ImportedWrite } from "../postgres/import-session.ts";
+import { type ArchiveFile, fileChanged } from "./archive-file.ts";
+import type { V3Header } from "./header.ts";
+import type { Inheritance } from "./inheritance.ts";
 import { JournalWriter } from "./journal.ts";
-import { memberPlaces, type Place } from "./json-bytes.ts";
-import { usageId } from "./ledger-selection.ts";
-import { Lender, lentMember } from "./lending.ts";
+import { Lender } from "./lending.ts";
 import type { LineFaults } from "./line-faults.ts";
-import { fileChanged, type Line, LineReader, LineWindow, MAX_LINE_BYTES } from "./line-reader.ts";
-import type { ArchiveReplay, ReplayEnd, ReplayStep } from "./replay.ts";
-import type { OnRead, V3Structure } from "./v3.ts";
-import { V3Decoder } from "./v3-decoder.ts";
-import { contextMessage, entryOf } from "./v3-entry.ts";
-import { NONE, type V3Index, type V3Kind } from "./v3-index.ts";
-import {
-  missingReference,
-  timestampOf,
-  usageOf,
-  type V3BranchSummary,
-  type V3Compaction,
-  type V3Record,
-  type V3RetainedRecord,
-  type V3Usage,
-  v3Record,
-} from "./v3-record.ts";
+import { type Line, LineReader } from "./line-reader.ts";
+import { type ArchiveReplay, type OnRead, type ReplayEnd, ReplayStep, STEP_BYTES } from "./replay.ts";
+import { entryOf } from "./v3-entry.ts";
+import type { V3Index } from "./v3-index.ts";
+import type { V3Compaction, V3RetainedRecord, V3Usage } from "./v3-record.ts";
+import { V3Records } from "./v3-records.ts";
+import { V3References } from "./v3-references.ts";
+import { NO_TAIL, type RetainedTail, retainedTail } from "./v3-retained-tail.ts";
+import { V3Scan } from "./v3-scan.ts";
+import { usageRow } from "./v3-usage.ts";
+import { V3Values } from "./v3-values.ts";
 
-/** Reads a version 3 file whose structure is known, for its entries, values and usage. */
+/** How often a file is read: for its entries, and for what they spent. */
+export const V3_PASSES = 2;
+
+/**
+ * A file of version 1, 2 or 3 as format-4 writes: its entries in file order, then the values that its other records
+ * amount to, then one usage row for each record that spent something.
+ */
 export class V3Replay implements ArchiveReplay {
   readonly journal = new JournalWriter();
   readonly #file: ArchiveFile;
-  readonly #structure: V3Structure;
-  readonly #index: V3Index;
-  readonly #decoder: V3Decoder;
+  readonly #header: V3Header;
   readonly #faults: LineFaults;
   readonly #onRead: OnRead;
-  readonly #window: LineWindow;
+  readonly #scan: V3Scan;
+  readonly #index: V3Index;
+  readonly #records: V3Records;
+  readonly #references: V3References;
+  #digest: { sha256: string; bytes: number } | undefined;
+  #tornBytes = 0;
   #nextSeq = 1;
 
-  constructor(file: ArchiveFile, structure: V3Structure, faults: LineFaults, onRead: OnRead) {
+  constructor(
+    file: ArchiveFile,
+    header: V3Header,
+    options: { inheritance: Inheritance; faults: LineFaults; onRead: OnRead },
+  ) {
     this.#file = file;
-    this.#structure = structure;
-    this.#index = structure.index;
-    this.#decoder = new V3Decoder(structure.header, structure.index);
-    this.#faults = faults;
-    this.#onRead = onRead;
-    this.#window = new LineWindow(file);
+    this.#header = header;
+    this.#faults = options.faults;
+    this.#onRead = options.onRead;
+    this.#scan = new V3Scan(header, options);
+    this.#index = this.#scan.index;
+    this.#records = new V3Records(file, header, this.#index);
+    this.#references = new V3References(this.#index, this.#faults);
   }
 
   async *steps(): AsyncGenerator<ReplayStep> {
@@ -66,231 +60,104 @@ export class V3Replay implements ArchiveReplay {
   }
 
   end(): ReplayEnd {
-    const { header, sha256, bytes, tornBytes } = this.#structure;
+    if (this.#digest === undefined) throw new Error("the archive was not read to its end");
     return {
       nextSeq: this.#nextSeq,
-      archive: { format: header.format, sha256, bytes },
-      tornBytes,
+      archive: { format: this.#header.format, ...this.#digest },
+      tornBytes: this.#tornBytes,
       unusable: this.#faults.found,
     };
   }
 
+  /** Whatever an entry needs of other records is in lines before its own, so that each is read once. */
   async *#entries(): AsyncGenerator<ReplayStep> {
-    for await (const { line, number } of this.#lines()) {
-      const lender = new Lender(this.journal, line.bytes);
-      if (number !== NONE && this.#index.isRetained(number)) {
-        const record = this.#checked(number, line.bytes) as V3RetainedRecord;
-        const tail = record.type === "compaction" ? await this.#retainedTail(record, number) : NO_TAIL;
-        const entry = entryOf(record, {
-          parentId: this.#index.entryId(this.#index.parent(number)),
-          seq: this.#nextSeq++,
-          retainedTail: tail.messages,
-          fromId: record.type === "branch_summary" ? this.#fromId(record, number) : null,
-        });
-        const payloadText = lender.payloadText(entry, this.#memberPlace(record, entry, line.bytes));
-        const write = payloadText === undefined ? entry : { ...entry, payloadText };
-        lender.finish(line);
-        yield { writes: [write], line: line.number, bytes: line.bytes.length + tail.bytes };
-      } else {
-        lender.finish(line);
-        yield { writes: [], line: line.number, bytes: line.bytes.length };
+    const reader = new LineReader(this.#file, { onRead: this.#onRead });
+    for await (const lines of reader.blocks()) {
+      let step = new ReplayStep();
+      for (const line of lines) {
+        const record = this.#admitted(line);
+        const tail = record?.type === "compaction" ? await this.#tailOf(record) : NO_TAIL;
+        const write = this.#lent(line, record, tail);
+        if (write !== undefined) step.add(write, line.number);
+        step.bytes += line.bytes.length + tail.bytes;
+        if (step.bytes < STEP_BYTES) continue;
+        yield step;
+        step = new ReplayStep();
       }
+      yield step;
     }
+    this.#digest = reader.digest();
   }
 
-  /** Where the line spells what the entry's payload holds. */
-  #memberPlace(record: V3RetainedRecord, entry: Entry, line: Buffer): Place | undefined {
-    const member = lentMember(entry);
-    // The others are made from several fields.
-    if (member === undefined || (record.type !== "message" && record.type !== "custom")) return undefined;
-    const isRenamed =
-      this.#structure.header.format < 3 && record.type === "message" && record.message.role === "custom";
-    return isRenamed ? undefined : memberPlaces(line, member)[0];
-  }
-
-  /** What a compaction kept: the messages from the first kept record to the one before the compaction. */
-  async #retainedTail(compaction: V3Compaction, number: number): Promise<RetainedTail> {
-    const tail: RetainedTail = { messages: [], bytes: 0 };
-    for (const kept of this.#try(number, () => this.#keptRecords(compaction, number)) ?? []) {
-      const record = await this.#record(kept);
-      const fromId = record?.type === "branch_summary" ? this.#fromId(record, kept) : null;
-      const message = record === undefined ? undefined : contextMessage(record, fromId);
-      if (message === undefined) continue;
-      tail.messages.push(message);
-      tail.bytes += this.#index.place(kept).length;
-      if (tail.bytes > MAX_LINE_BYTES) this.#at(number, refuseTail);
+  /** An unterminated last line is left out: its writer was interrupted. */
+  #admitted(line: Line): V3RetainedRecord | undefined {
+    if (line.number === this.#header.line && !line.bytes.equals(this.#header.bytes)) {
+      throw fileChanged(this.#file.path);
     }
-    return tail;
-  }
-
-  #keptRecords({ id, firstKeptEntryId }: V3Compaction, number: number): number[] {
-    if (firstKeptEntryId === id) return [];
-    const firstKept = this.#index.ids.find(firstKeptEntryId);
-    if (firstKept === NONE) throw missingReference("the first kept entry", firstKeptEntryId);
-    const kept: number[] = [];
-    for (let at = this.#index.parent(number); at !== NONE; at = this.#index.parent(at)) {
-      kept.push(at);
-      if (at === firstKept) return kept.reverse();
-    }
-    const reason = `the first kept entry ${quoted(firstKeptEntryId)} is not on the branch of the compaction`;
-    throw new LineFault("missing_reference", reason);
-  }
-
-  /** A summary of a branch that began above the first entry says "root" instead of null. */
-  #fromId({ fromId }: V3BranchSummary, number: number): string | null {
-    if (fromId === "root") return null;
-    if (this.#faults.isLenient && typeof fromId !== "string") return null;
-    // Nothing relies on that entry. Where pi takes a branch out into a file of its own, it leaves the other one behind.
-    if (typeof fromId === "string" && !this.#index.ids.has(fromId)) return fromId;
-    return this.#at(number, () => this.#index.resolve("the summarized entry", fromId));
-  }
-
-  async *#values(): AsyncGenerator<ReplayStep> {
-    const name = await this.#name();
-    if (name !== undefined) yield this.#value(sessionName, name.text, name.number);
-    for (const [target, { label, number }] of await this.#labels()) {
-      yield this.#value(entryLabel(target), label, number);
-    }
-    const last = this.#index.size - 1;
-    yield this.#value(branchTip("main"), last < 0 ? null : this.#index.entryId(last), last);
-    const configuration = await this.#configuration(last);
-    if (configuration === undefined) return;
-    yield this.#value(laneConfig("main"), configuration, last);
-    yield this.#value(laneState("main"), idleLaneState(), last);
-  }
-
-  /** The last name counts, and an empty one takes the name away. */
-  async #name(): Promise<{ text: string; number: number } | undefined> {
-    for (let number = this.#index.size - 1; number >= 0; number--) {
-      if (this.#index.kind(number) !== "session_info") continue;
-      const { name } = (await this.#record(number)) as V3Record & { type: "session_info" };
-      return name ? { text: name, number } : undefined;
-    }
+    if (line.terminated) return this.#scan.add(line);
+    this.#tornBytes = line.bytes.length;
     return undefined;
   }
 
-  /** By labelled entry, in the order in which they were first labelled. */
-  async #labels(): Promise<Map<string, { label: string; number: number }>> {
-    const labels = new Map<string, { label: string; number: number }>();
-    for (let number = 0; number < this.#index.size; number++) {
-      if (this.#index.kind(number) !== "label") continue;
-      const { targetId, label } = (await this.#record(number)) as V3Record & { type: "label" };
-      const target = this.#try(number, () => this.#index.resolve("the labelled entry", targetId)) ?? null;
-      if (target === null) continue;
-      if (label) labels.set(target, { label, number });
-      else labels.delete(target);
-    }
-    return labels;
+  #tailOf(compaction: V3Compaction): Promise<RetainedTail> {
+    return retainedTail(compaction, this.#index.size - 1, {
+      path: this.#file.path,
+      index: this.#index,
+      records: this.#records,
+      references: this.#references,
+    });
   }
 
-  /** The nearest change of each kind above the tip. Without a model or a thinking level there is no lane. */
-  async #configuration(tip: number): Promise<LaneConfiguration | undefined> {
-    const wanted = new Set<V3Kind>(["model_change", "thinking_level_change", "active_tools_change"]);
-    let model: LaneConfiguration["model"] | undefined;
-    let thinkingLevel: ThinkingLevel | undefined;
-    let activeToolNames: string[] = [];
-    for (let at = tip; at !== NONE && wanted.size > 0; at = this.#index.parent(at)) {
-      if (!wanted.delete(this.#index.kind(at))) continue;
-      const record = await this.#record(at);
-      if (record?.type === "model_change") model = { provider: record.provider, modelId: record.modelId };
-      if (record?.type === "thinking_level_change") thinkingLevel = record.thinkingLevel as ThinkingLevel;
-      if (record?.type === "active_tools_change")
-        activeToolNames = this.#try(at, () => toolNames(record.activeToolNames)) ?? [];
+  /** The entry of the record that was added to the index last. */
+  #lent(line: Line, record: V3RetainedRecord | undefined, tail: RetainedTail): ImportedWrite | undefined {
+    const lender = new Lender(this.journal, line.bytes);
+    let write: ImportedWrite | undefined;
+    if (record !== undefined) {
+      const entry = this.#entry(record, tail);
+      write = lender.lent(entry, this.#scan.payloadPlace(record, line));
     }
-    return model === undefined || thinkingLevel === undefined
-      ? undefined
-      : { model, thinkingLevel, activeToolNames };
+    lender.finish(line);
+    return write;
   }
 
+  #entry(record: V3RetainedRecord, tail: RetainedTail) {
+    const number = this.#index.size - 1;
+    return entryOf(record, {
+      parentId: this.#index.parentEntryId(number, record.parentId),
+      seq: this.#nextSeq++,
+      retainedTail: tail.messages,
+      fromId: this.#references.fromId(record, number),
+    });
+  }
+
+  async *#values(): AsyncGenerator<ReplayStep> {
+    const step = new ReplayStep();
+    for await (const { write, number } of new V3Values(this.#index, this.#records, this.#faults).all()) {
+      step.add({ ...write, seq: this.#nextSeq++ }, this.#index.line(number));
+    }
+    yield step;
+  }
+
+  /** The second reading must see what the first one saw. */
   async *#usage(): AsyncGenerator<ReplayStep> {
-    for await (const { line, number } of this.#lines()) {
-      if (number === NONE || !this.#index.isSpending(number)) continue;
-      const record = this.#checked(number, line.bytes) as V3RetainedRecord | V3Usage;
-      const usage = this.#at(number, () => importedUsage(usageOf(record))) as Usage;
-      const write: CommittedWrite = {
-        kind: "usage",
-        id: usageId(record, this.#index.ids),
-        seq: this.#nextSeq++,
-        usage,
-        ...(record.type === "usage" ? {} : { entryId: record.id }),
-        adjustment: false,
-        timestamp: timestampOf(record),
-        details: { source: "v3-import", ...(record.type === "usage" ? spender(record) : {}) },
-      };
-      yield { writes: [write], line: line.number, bytes: USAGE_ROW_BYTES };
+    const reader = new LineReader(this.#file, { onRead: this.#onRead });
+    let number = 0;
+    for await (const lines of reader.blocks()) {
+      const step = new ReplayStep();
+      for (const line of lines) {
+        if (number === this.#index.size || line.number !== this.#index.line(number)) continue;
+        if (this.#index.isSpending(number)) {
+          const record = this.#records.in(line.bytes, number) as V3RetainedRecord | V3Usage;
+          step.add({ kind: "usage", ...usageRow(record, this.#index), seq: this.#nextSeq++ }, line.number);
+          step.bytes += USAGE_ROW_BYTES;
+        }
+        number++;
+      }
+      yield step;
     }
-  }
-
-  /**
-   * Reads the file once more and proves, at its end, that it is still the one that was indexed. Of a line that is no
-   * record, the number is {@link NONE}.
-   */
-  async *#lines(): AsyncGenerator<{ line: Line; number: number }> {
-    const { bytes, sha256 } = this.#structure;
-    const reader = new LineReader(this.#file, { end: bytes, onRead: this.#onRead });
-    let next = 0;
-    for await (const line of reader) {
-      const isRecord = line.terminated && next < this.#index.size && line.number === this.#index.line(next);
-      yield { line, number: isRecord ? next++ : NONE };
-    }
-    if (next < this.#index.size || reader.digest().sha256 !== sha256) throw fileChanged(this.#file.path);
-  }
-
-  /** `undefined` for an unusable one. */
-  async #record(number: number): Promise<V3Record | undefined> {
-    if (this.#index.kind(number) === "unusable") return undefined;
-    const { offset, length } = this.#index.place(number);
-    return this.#checked(number, await this.#window.read(offset, length));
-  }
-
-  #checked(number: number, bytes: Buffer): V3Record {
-    const line = this.#index.line(number);
-    const record = this.#at(number, () => v3Record(this.#decoder.decode(bytes, { number, line })));
-    if (record?.id !== this.#index.ids.idAt(number) || record.type !== this.#index.kind(number)) {
-      throw fileChanged(this.#file.path);
-    }
-    return record;
-  }
-
-  #value<T>(address: Value<T>, value: NoInfer<T>, number: number): ReplayStep {
-    const write = { ...setValue(address, value), seq: this.#nextSeq++ };
-    return { writes: [write], line: this.#index.line(number), bytes: VALUE_BYTES };
-  }
-
-  /** @throws ArchiveError for a fault of the line */
-  #at<T>(number: number, work: () => T): T {
-    return located({ path: this.#file.path, line: this.#index.line(number) }, work);
-  }
-
-  /** `undefined` where a lenient reading goes on without. */
-  #try<T>(number: number, work: () => T): T | undefined {
-    return this.#faults.try(this.#index.line(number), work);
+    if (reader.digest().sha256 !== this.#digest?.sha256) throw fileChanged(this.#file.path);
   }
 }
 
-interface RetainedTail {
-  messages: AgentMessage[];
-  bytes: number;
-}
-
-const NO_TAIL: RetainedTail = { messages: [], bytes: 0 };
-
-/** What these writes weigh in a chunk, roughly. */
+/** What a usage row weighs in a chunk, roughly. */
 const USAGE_ROW_BYTES = 400;
-const VALUE_BYTES = 200;
-
-/** The tail becomes part of one entry, which is subject to the same limits as a line. */
-function refuseTail(): never {
-  throw new LineFault("line_too_long", `the compaction keeps messages of more than ${MAX_LINE_BYTES} bytes`);
-}
-
-function toolNames(names: unknown): string[] {
-  if (!Array.isArray(names))
-    throw new LineFault("invalid_record", "the `activeToolNames` of the record are no list");
-  return [...names];
-}
-
-/** Who spent what no message says. */
-function spender({ kind, provider, model, note }: V3Usage) {
-  return JSON.parse(JSON.stringify({ kind, provider, model, note }));
-}

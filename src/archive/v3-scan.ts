@@ -3,6 +3,7 @@ import { assertWrites } from "../contract/write.ts";
 import { LineFault } from "./errors.ts";
 import type { V3Header } from "./header.ts";
 import type { Inheritance } from "./inheritance.ts";
+import type { Place } from "./json-bytes.ts";
 import type { JsonObject } from "./json-object.ts";
 import { LedgerSelection } from "./ledger-selection.ts";
 import type { LineFaults } from "./line-faults.ts";
@@ -10,9 +11,9 @@ import { assertShallow, type Line } from "./line-reader.ts";
 import { V3Decoder } from "./v3-decoder.ts";
 import { entryOf } from "./v3-entry.ts";
 import { V3Index } from "./v3-index.ts";
-import { isRetained, structureOf, type V3Record, v3Record } from "./v3-record.ts";
+import { isRetained, structureOf, type V3Record, type V3RetainedRecord, v3Record } from "./v3-record.ts";
 
-/** The first reading of a version 3 file, which finds out its structure. */
+/** Puts the records of a version 3 file into its index, in their order, and judges them. */
 export class V3Scan {
   readonly index: V3Index;
   readonly #header: V3Header;
@@ -29,12 +30,17 @@ export class V3Scan {
     this.#faults = options.faults;
   }
 
-  /** @throws ArchiveError unless faults are lenient */
-  add({ bytes, number: line }: Line): void {
+  /**
+   * Takes the next line.
+   *
+   * @returns its record, if that has an entry; it is the last one in the index then
+   * @throws ArchiveError unless faults are lenient
+   */
+  add({ bytes, number: line }: Line): V3RetainedRecord | undefined {
     if (line < this.#header.line) {
       this.#faults.add(line, new LineFault("invalid_record", "the line stands before the session header"));
     }
-    if (line <= this.#header.line) return;
+    if (line <= this.#header.line) return undefined;
     const length = bytes.length + 1;
     let json: JsonObject | undefined;
     try {
@@ -43,10 +49,17 @@ export class V3Scan {
       const record = v3Record(json);
       if (record === undefined) this.index.skip(length);
       else this.#admit(record, { line, length });
+      return record !== undefined && isRetained(record) ? record : undefined;
     } catch (error) {
       this.#faults.add(line, error);
       this.#keepPlace(json, length);
+      return undefined;
     }
+  }
+
+  /** Where the line that was taken last spells what the payload of its record's entry holds. */
+  payloadPlace(record: V3RetainedRecord, { bytes }: Line): Place | undefined {
+    return this.#decoder.payloadPlace(record, bytes);
   }
 
   #admit(record: V3Record, { line, length }: { line: number; length: number }): void {

@@ -2,7 +2,7 @@ import { branchTips } from "../contract/address.ts";
 import type { Entry } from "../contract/entry.ts";
 import { assertWrites, type CommittedWrite, type ValueSetWrite } from "../contract/write.ts";
 import type { ImportedWrite } from "../postgres/import-session.ts";
-import type { ArchiveFile } from "./archive-file.ts";
+import { type ArchiveFile, fileChanged } from "./archive-file.ts";
 import { Column } from "./column.ts";
 import { LineFault, quoted } from "./errors.ts";
 import type { V4Header } from "./header.ts";
@@ -14,35 +14,13 @@ import { isJsonObject, isSafeInteger, type JsonObject } from "./json-object.ts";
 import { Lender, lentMember } from "./lending.ts";
 import type { LineFaults } from "./line-faults.ts";
 import { assertShallow, jsonOf, type Line, LineReader } from "./line-reader.ts";
-import type { ArchiveReplay, ReplayEnd, ReplayStep } from "./replay.ts";
+import { type ArchiveReplay, type OnRead, type ReplayEnd, ReplayStep } from "./replay.ts";
 import { unplaced } from "./unplaced.ts";
-import type { OnRead } from "./v3.ts";
-
-export interface V4Options {
-  readonly faults: LineFaults;
-  readonly onRead: OnRead;
-}
 
 /** A format-4 file: a header, then one transaction per line, which are placed writes already. */
-export class V4Archive {
-  readonly #file: ArchiveFile;
-  readonly #header: V4Header;
-  readonly #options: V4Options;
-
-  constructor(file: ArchiveFile, header: V4Header, options: V4Options) {
-    this.#file = file;
-    this.#header = header;
-    this.#options = options;
-  }
-
-  replay(): ArchiveReplay {
-    const { faults, onRead } = this.#options;
-    return new V4Replay(this.#file, this.#header, { faults: faults.copy(), onRead });
-  }
-}
-
-class V4Replay implements ArchiveReplay {
+export class V4Replay implements ArchiveReplay {
   readonly journal = new JournalWriter();
+  readonly #file: ArchiveFile;
   readonly #header: V4Header;
   readonly #reader: LineReader;
   readonly #faults: LineFaults;
@@ -50,7 +28,12 @@ class V4Replay implements ArchiveReplay {
   #digest: { sha256: string; bytes: number } | undefined;
   #tornBytes = 0;
 
-  constructor(file: ArchiveFile, header: V4Header, { faults, onRead }: V4Options) {
+  constructor(
+    file: ArchiveFile,
+    header: V4Header,
+    { faults, onRead }: { faults: LineFaults; onRead: OnRead },
+  ) {
+    this.#file = file;
     this.#header = header;
     this.#reader = new LineReader(file, { onRead });
     this.#faults = faults;
@@ -59,10 +42,15 @@ class V4Replay implements ArchiveReplay {
 
   /** An unterminated last line is left out: its commit was never confirmed. */
   async *steps(): AsyncGenerator<ReplayStep> {
-    for await (const line of this.#reader) {
-      if (!line.terminated) this.#tornBytes = line.bytes.length;
-      const writes = line.terminated ? this.#writes(line) : [];
-      yield { writes: this.#lent(writes, line), line: line.number, bytes: line.bytes.length };
+    for await (const lines of this.#reader.blocks()) {
+      const step = new ReplayStep();
+      for (const line of lines) {
+        if (!line.terminated) this.#tornBytes = line.bytes.length;
+        const writes = line.terminated ? this.#writes(line) : [];
+        for (const write of this.#lent(writes, line)) step.add(write, line.number);
+        step.bytes += line.bytes.length;
+      }
+      yield step;
     }
     this.#digest = this.#reader.digest();
   }
@@ -78,7 +66,10 @@ class V4Replay implements ArchiveReplay {
   }
 
   #writes({ number: line, bytes }: Line): (CommittedWrite | undefined)[] {
-    if (line === this.#header.line) return [];
+    if (line === this.#header.line) {
+      if (!bytes.equals(this.#header.bytes)) throw fileChanged(this.#file.path);
+      return [];
+    }
     try {
       if (line < this.#header.line) {
         throw new LineFault("invalid_record", "the line stands before the session header");
@@ -98,8 +89,7 @@ class V4Replay implements ArchiveReplay {
     const places = new TransactionPlaces(line.bytes);
     const lent = writes.flatMap((write, index) => {
       if (write?.kind !== "entry") return write ?? [];
-      const payloadText = lender.payloadText(write, places.of(write, index));
-      return payloadText === undefined ? write : { ...write, payloadText };
+      return lender.lent(write, places.of(write, index));
     });
     lender.finish(line);
     return lent;

@@ -168,28 +168,33 @@ export function assertWrites(writes: readonly Write[]): void {
   if (!Array.isArray(writes)) throw new InvalidWriteError(0, "is missing", "pass an array of writes");
   const taken = new Set<string>();
   writes.forEach((write, index) => {
-    switch (write?.kind) {
-      case "entry":
-        assertObject(write.entry, "entry", index);
-        assertEntry(write.entry, index);
-        assertUnused(write.entry.id, taken);
-        return;
-      case "usage":
-        assertObject(write.row, "row", index);
-        assertText("usage id", write.row.id, { maxBytes: TEXT_LIMITS.id, empty: true });
-        if (write.row.entryId !== undefined) assertEntryId("entry id of a usage row", write.row.entryId);
-        assertUsage(write.row.id, write.row.usage);
-        assertUnused(write.row.id, taken);
-        return;
-      case "value":
-      case "list":
-        assertAddress(write.namespace, write.key);
-        assertOperation(write, index);
-        return;
-      default:
-        throw new InvalidWriteError(index, "has an unknown kind", "use `entry`, `usage`, `value` or `list`");
-    }
+    assertWrite(write, index);
+    if (write.kind === "entry") assertUnused(write.entry.id, taken);
+    if (write.kind === "usage") assertUnused(write.row.id, taken);
   });
+}
+
+/** What {@link assertWrites} checks of each write; `index` is its position. */
+export function assertWrite(write: Write, index: number): void {
+  switch (write?.kind) {
+    case "entry":
+      assertObject(write.entry, "entry", index);
+      assertEntry(write.entry, index);
+      return;
+    case "usage":
+      assertObject(write.row, "row", index);
+      assertText("usage id", write.row.id, { maxBytes: TEXT_LIMITS.id, empty: true });
+      if (write.row.entryId !== undefined) assertEntryId("entry id of a usage row", write.row.entryId);
+      assertUsage(write.row.id, write.row.usage);
+      return;
+    case "value":
+    case "list":
+      assertAddress(write.namespace, write.key);
+      assertOperation(write, index);
+      return;
+    default:
+      throw new InvalidWriteError(index, "has an unknown kind", "use `entry`, `usage`, `value` or `list`");
+  }
 }
 
 const ENTRY_TYPES: ReadonlySet<string> = new Set(["message", "compaction", "branch_summary", "custom"]);

@@ -42,8 +42,12 @@ interface Element<T> {
   readonly write: (array: Buffer, value: T, at: number) => number;
 }
 
-function textElement(oid: number): Element<string> {
-  return { oid, size: Buffer.byteLength, write: (array, text, at) => array.write(text, at) };
+function textElement(oid: number): Element<string | Buffer> {
+  return {
+    oid,
+    size: Buffer.byteLength,
+    write: (array, text, at) => (typeof text === "string" ? array.write(text, at) : text.copy(array, at)),
+  };
 }
 
 const ELEMENTS = {

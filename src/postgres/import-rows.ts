@@ -64,7 +64,7 @@ const ENTRY_TYPES = {
 } as const;
 
 function insertEntries(db: Kysely<DB>, key: SessionKey, { batch: { entries }, runs }: ImportRows) {
-  const payload_bytes = entries.payload.map((text) => Buffer.byteLength(text as string));
+  const payload_bytes = entries.payload.map((text) => Buffer.byteLength(text as string | Buffer));
   const rows = rowsOf("e", { ...entries, run: runs, payload_bytes }, ENTRY_TYPES);
   return db
     .insertInto("entries")

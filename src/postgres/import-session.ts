@@ -18,9 +18,9 @@ export interface ArchiveRecord {
 
 /**
  * A placed write. An entry may bring the JSON text of its payload (what it has beside id, parent, seq, time, type and
- * custom type) as it stands in the archive; otherwise it is made from its fields.
+ * custom type) as it stands in the archive, in UTF-8; otherwise it is made from its fields.
  */
-export type ImportedWrite = CommittedWrite & { payloadText?: string };
+export type ImportedWrite = CommittedWrite & { payloadJson?: Buffer };
 
 /** A piece of an archive that fits into memory. */
 export interface ImportChunk {

@@ -7,7 +7,9 @@ import type { ImportedWrite } from "./import-session.ts";
 import { type Attribution, attributionOf, type SpendingEntry } from "./usage-attribution.ts";
 
 /** Parallel arrays, one element per row: a statement then has the same few parameters for any number of rows. */
-export type Columns<TColumn extends string> = Record<TColumn, (string | number | boolean | null)[]>;
+export type Columns<TColumn extends string> = Record<TColumn, ColumnValue[]>;
+/** A `Buffer` is JSON in UTF-8, as only an import has it. */
+type ColumnValue = string | number | boolean | Buffer | null;
 
 export type EntryColumn =
   | "entry_id"
@@ -181,14 +183,14 @@ class Chains {
 
 function addEntry(
   batch: WriteBatch,
-  { payloadText, ...entry }: Entry & { payloadText?: string },
+  { payloadJson, ...entry }: Entry & { payloadJson?: Buffer },
   chains: Chains,
   index: number,
 ): void {
   const { payload, ...columns } = entryColumns(entry);
-  const text = payloadText ?? toJson(payload, index);
-  batch.largestEntryBytes = Math.max(batch.largestEntryBytes, count(batch, text));
-  addRow(batch.entries, { ...columns, ...chains.place(entry), payload: text });
+  const json = payloadJson ?? toJson(payload, index);
+  batch.largestEntryBytes = Math.max(batch.largestEntryBytes, count(batch, json));
+  addRow(batch.entries, { ...columns, ...chains.place(entry), payload: json });
 }
 
 function addUsageRows(batch: WriteBatch, rows: readonly UsageRowWrite[], timestamp: number): void {
@@ -273,8 +275,8 @@ function addValue(
 }
 
 /** Adds the bytes of a JSON text to those of the batch, and returns them. */
-function count(batch: WriteBatch, text: string | null): number {
-  const bytes = text === null ? 0 : Buffer.byteLength(text);
+function count(batch: WriteBatch, json: string | Buffer | null): number {
+  const bytes = json === null ? 0 : Buffer.byteLength(json);
   batch.bytes += bytes;
   return bytes;
 }
@@ -294,10 +296,7 @@ function addressOf({ namespace, key }: { namespace: string; key: string }): stri
   return `${namespace}\0${key}`;
 }
 
-function addRow<TColumn extends string>(
-  columns: Columns<TColumn>,
-  row: Record<TColumn, string | number | boolean | null>,
-): void {
+function addRow<TColumn extends string>(columns: Columns<TColumn>, row: Record<TColumn, ColumnValue>): void {
   for (const column in row) columns[column].push(row[column]);
 }
 

@@ -5,7 +5,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { ImportProgress } from "../../src/archive/index.ts";
 import { BACKGROUND_CONTEXT as context, withAbortSignal } from "../../src/contract/context.ts";
 import { DatabaseFullError } from "../../src/postgres/errors.ts";
-import type { SessionImporter } from "../../src/postgres/import-session.ts";
+import type { ImportStream, SessionImporter } from "../../src/postgres/import-session.ts";
 import type { PgSessionRepo } from "../../src/postgres/repo.ts";
 import { openTestDatabase, type TestDatabase } from "../support/database.ts";
 import { importAll } from "../support/import-all.ts";
@@ -21,6 +21,7 @@ const record = (id: string, parentId: string | null, message: object = { role: "
   timestamp,
   message,
 });
+const RECORDS = Array.from({ length: 5_000 }, (_, at) => record(`r${at}`, at === 0 ? null : `r${at - 1}`));
 const spending = (usage: object) => ({ role: "assistant", content: [], provider: "p", model: "m", usage });
 
 let database: TestDatabase;
@@ -353,10 +354,12 @@ describe("what is not a file's fault ends the run", () => {
   });
 });
 
-test("a file that changes while it is read is refused", async () => {
+test.each([
+  ["is shorter", jsonl(HEADER, record("other", null))],
+  ["has another header", jsonl({ ...HEADER, cwd: "/etc" }, ...RECORDS)],
+])("a file that %s when it is read after its header is refused", async (_, content) => {
   await using directory = await scratch();
-  const records = Array.from({ length: 5_000 }, (_, at) => record(`r${at}`, at === 0 ? null : `r${at - 1}`));
-  const path = await directory.write("a.jsonl", jsonl(HEADER, ...records));
+  const path = await directory.write("a.jsonl", jsonl(HEADER, ...RECORDS));
   const repo = await emptyRepo();
   let isChanged = false;
   const changing: SessionImporter = {
@@ -364,12 +367,44 @@ test("a file that changes while it is read is refused", async () => {
     find: (id, context) => repo.importer.find(id, context),
     import: async (session, open, context) => {
       isChanged = true;
-      await directory.write("a.jsonl", jsonl(HEADER, record("other", null)));
+      await directory.write("a.jsonl", content);
       return repo.importer.import(session, open, context);
     },
   };
   const { files } = await importAll(changing, [path], {}, context);
   expect(isChanged).toBe(true);
+  expect(files).toMatchObject([{ status: "failed", code: "file_changed" }]);
+  expect(await repo.list(undefined, context)).toEqual([]);
+});
+
+test("a file that changes between its two readings is refused", async () => {
+  await using directory = await scratch();
+  const content = (output: number) =>
+    jsonl(
+      HEADER,
+      ...Array.from({ length: 12_000 }, (_, at) =>
+        record(`r${at}`, at === 0 ? null : `r${at - 1}`, spending({ output })),
+      ),
+    );
+  const path = await directory.write("a.jsonl", content(1));
+  const repo = await emptyRepo();
+  const changing: SessionImporter = {
+    connections: 1,
+    find: (id, context) => repo.importer.find(id, context),
+    import: (session, open, context) => repo.importer.import(session, () => changed(open()), context),
+  };
+  const changed = (stream: ImportStream): ImportStream => ({
+    finish: () => stream.finish(),
+    chunks: (async function* () {
+      let isFirst = true;
+      for await (const chunk of stream.chunks) {
+        if (isFirst) await directory.write("a.jsonl", content(2));
+        isFirst = false;
+        yield chunk;
+      }
+    })(),
+  });
+  const { files } = await importAll(changing, [path], {}, context);
   expect(files).toMatchObject([{ status: "failed", code: "file_changed" }]);
   expect(await repo.list(undefined, context)).toEqual([]);
 });

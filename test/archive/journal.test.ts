@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { JournalReader, JournalWriter, lentText } from "../../src/archive/journal.ts";
-import { memberPlaces } from "../../src/archive/json-bytes.ts";
+import { JournalReader, JournalWriter, lentPart } from "../../src/archive/journal.ts";
+import { memberPlaces, parseWithLast } from "../../src/archive/json-bytes.ts";
 
 /** What a file consists of: bytes of its own, and payloads that it spells as they are stored, or differently. */
 const pieces = fc.array(
@@ -122,6 +122,42 @@ test("of a member that is there twice, the text is that of the value which a par
   expect(text.toString("utf8", place?.start, place?.end)).toBe('[2, "}\\"]"]');
 });
 
+test("an object whose last member is wanted is parsed as a parser does, and that member found", () => {
+  fc.assert(
+    fc.property(spelling, ({ before, value, after, space }) => {
+      const member = (name: string, json: unknown) =>
+        `${space}${JSON.stringify(name)}:${space}${JSON.stringify(json)}${space}`;
+      const members = [before, { message: value }, after].flatMap((part) => Object.entries(part));
+      const text = `${space}{${members.map(([name, json]) => member(name, json)).join(",")}}${space}`;
+      const found = parseWithLast(Buffer.from(text), "message");
+      const isPlain =
+        space === "" &&
+        Object.keys(after).length === 0 &&
+        !text.slice(1, text.lastIndexOf('"message":')).includes('"message":');
+      if (isPlain) expect(found).toBeDefined();
+      if (found === undefined) return;
+      expect(found.object).toEqual(JSON.parse(text));
+      const { start, end } = found.place;
+      expect(Buffer.from(text).toString("utf8", start, end)).toBe(JSON.stringify(found.object["message"]));
+    }),
+    { numRuns: 500 },
+  );
+});
+
+test.each([
+  ["is not the last one", '{"message":{"a":1},"id":2}'],
+  ["is there twice", '{"message":{"a":1},"message":{"a":2}}'],
+  ["stands deeper", '{"data":{"message":{"a":1}}}'],
+  ["is the end of another name", '{"mess\\u0061ge":1,"a\\"message":{"a":1}}'],
+  ["belongs to one of several objects", '[{"message":1},{"message":2}]'],
+  ["is cut off", '{"message":{"a":1}'],
+  ["is followed by more", '{"message":{"a":1}}{}'],
+  ["is no JSON", '{"message":{a}}'],
+  ["stands after what is no JSON", '{,"message":{"a":1}}'],
+])("a member that %s is not parsed apart", (_, text) => {
+  expect(parseWithLast(Buffer.from(text), "message")).toBeUndefined();
+});
+
 test("what a payload lends is the value of its only member", () => {
-  expect(lentText('{"message":{"a":"}"}}')).toBe('{"a":"}"}');
+  expect(lentPart(Buffer.from('{"message":{"a":"}"}}')).toString()).toBe('{"a":"}"}');
 });

@@ -10,7 +10,9 @@ async function linesOf(content: string | Uint8Array, options?: LineReaderOptions
   await using file = await ArchiveFile.open(await directory.write("file", content));
   const reader = new LineReader(file, options);
   const lines: { number: number; offset: number; text: string; terminated: boolean }[] = [];
-  for await (const { bytes, ...line } of reader) lines.push({ ...line, text: bytes.toString("latin1") });
+  for await (const block of reader.blocks()) {
+    for (const { bytes, ...line } of block) lines.push({ ...line, text: bytes.toString("latin1") });
+  }
   return { lines, digest: reader.digest() };
 }
 
