@@ -14,7 +14,7 @@ import type { DB } from "./schema.generated.ts";
 import type { SessionKey } from "./session-key.ts";
 import { isSession } from "./session-row.ts";
 import type { Tables } from "./transaction.ts";
-import { ATTRIBUTION_COLUMNS, attributionColumns } from "./usage-attribution.ts";
+import { ATTRIBUTION_COLUMNS, attributionColumns, dimensionsOf } from "./usage-attribution.ts";
 import type { Columns, WriteBatch } from "./write-batch.ts";
 
 /** Rows of a session that nobody sees yet, so that none has to be compared with what is stored. */
@@ -83,7 +83,6 @@ function insertUsage({ db, schema }: Tables, key: SessionKey, usage: WriteBatch[
         .innerJoin("sessions as a", (join) =>
           join.on("a.tenant_id", "=", key.tenantId).on("a.session_id", "=", key.sessionId),
         )
-        .innerJoin("tenants as t", (join) => join.on("t.tenant_id", "=", key.tenantId))
         .leftJoinLateral(
           (entry) =>
             entry
@@ -98,8 +97,19 @@ function insertUsage({ db, schema }: Tables, key: SessionKey, usage: WriteBatch[
         )
         .select(keyOf(key))
         .select(namesOf(LEDGER_TYPES).map((column) => `u.${column}` as const))
-        .select(attributionColumns(schema)),
+        .select(attributionColumns(schema, dimensionsOnce(db, key))),
     );
+}
+
+/** A query that depends on no row, so that the server runs it once. */
+function dimensionsOnce(db: Kysely<DB>, { tenantId, sessionId }: SessionKey) {
+  const query = db
+    .selectFrom("sessions as a")
+    .innerJoin("tenants as t", (join) => join.on("t.tenant_id", "=", tenantId))
+    .select(dimensionsOf().as("dimensions"))
+    .where("a.tenant_id", "=", tenantId)
+    .where("a.session_id", "=", sessionId);
+  return sql<string>`(${query})`;
 }
 
 function setScalarValues(db: Kysely<DB>, key: SessionKey, values: WriteBatch["setValues"]) {
@@ -182,14 +192,16 @@ type RowOf<TTypes extends Record<string, ColumnType>> = {
         : string;
 };
 
-/** Parallel arrays as a table. */
+/** Parallel arrays as a table, row by row: `unnest` of all of them in `from` would first collect each one's. */
 function rowsOf<TAlias extends string, TTypes extends Record<string, ColumnType>>(
   alias: TAlias,
   columns: Record<Extract<keyof TTypes, string>, readonly ElementValue[]>,
   types: TTypes,
 ) {
-  const names = sql.join(namesOf(types).map((name) => sql.ref(name)));
-  return sql<RowOf<TTypes>>`unnest(${arraysOf(columns, types)})`.as<TAlias>(sql`${sql.ref(alias)}(${names})`);
+  const unnested = namesOf(types).map(
+    (name) => sql`unnest(${arrayOf(types[name] as ColumnType, columns[name])}) as ${sql.ref(name)}`,
+  );
+  return sql<RowOf<TTypes>>`(select ${sql.join(unnested)})`.as<TAlias>(sql.ref(alias));
 }
 
 function arraysOf<TTypes extends Record<string, ColumnType>>(

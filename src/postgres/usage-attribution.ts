@@ -83,11 +83,18 @@ export const ATTRIBUTION_COLUMNS = [
   "position",
 ] as const;
 
+/** What a session's metadata say to the dimensions that its tenant is billed by: `a` is the session and `t` the tenant. */
+export function dimensionsOf() {
+  return sql<string>`(
+    select coalesce(jsonb_object_agg(d.key, left(a.metadata ->> d.key, ${sql.lit(ATTRIBUTION_LENGTH)})), '{}')
+    from unnest(t.billing_dimensions) as d(key) where a.metadata ->> d.key is not null)`;
+}
+
 /**
  * Completes what the client knows: `u` is the row with its {@link Attribution}, `e` the earlier entry if there is one,
- * `a` the session and `t` the tenant. What nobody knows is `unknown`.
+ * `a` the session and `t` the tenant. What nobody knows is `unknown`. `dimensions`: another way to the same.
  */
-export function attributionColumns(schema: string) {
+export function attributionColumns(schema: string, dimensions = dimensionsOf()) {
   const length = sql.lit(ATTRIBUTION_LENGTH);
   return [
     sql<string>`coalesce(u.provider, left(e.provider, ${length}), 'unknown')`.as("provider"),
@@ -97,9 +104,7 @@ export function attributionColumns(schema: string) {
     sql<string>`coalesce(u.role, left(e.role, ${length}), 'unknown')`.as("role"),
     sql<string>`a.root_session_id`.as("root_session_id"),
     sql<string | null>`a.cwd`.as("cwd"),
-    sql<string>`(
-      select coalesce(jsonb_object_agg(d.key, left(a.metadata ->> d.key, ${length})), '{}')
-      from unnest(t.billing_dimensions) as d(key) where a.metadata ->> d.key is not null)`.as("dimensions"),
+    dimensions.as("dimensions"),
     sql<number>`${sql.id(schema, "ledger_position")}()`.as("position"),
   ] as const;
 }
