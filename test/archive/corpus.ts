@@ -107,7 +107,7 @@ function make(manager: SessionManager, { kind, other, text, tokens }: Move): voi
   const onBranch = branch[other % (branch.length || 1)];
   const timestamp = 1_700_000_000_000 + tokens;
   const cost = { input: tokens / 7, output: 0.1, cacheRead: 0, cacheWrite: 0, total: tokens / 7 + 0.1 };
-  const usage = { input: tokens, output: 1, cacheRead: 2, cacheWrite: 0, totalTokens: tokens + 3, cost };
+  const usage = { input: tokens, output: 1, cacheRead: 2, cacheWrite: 4, totalTokens: tokens + 7, cost };
   switch (kind) {
     case "user":
       manager.appendMessage({ role: "user", content: text, timestamp });
@@ -115,7 +115,10 @@ function make(manager: SessionManager, { kind, other, text, tokens }: Move): voi
     case "assistant":
       manager.appendMessage({
         role: "assistant",
-        content: [{ type: "text", text }],
+        content: [
+          { type: "text", text },
+          ...(tokens % 2 === 0 ? [{ type: "toolCall", id: "c", name: "read", arguments: {} }] : []),
+        ],
         api: "a",
         provider: "p",
         model: "m",
@@ -131,8 +134,9 @@ function make(manager: SessionManager, { kind, other, text, tokens }: Move): voi
         toolName: "read",
         content: [{ type: "text", text }],
         isError: tokens % 2 === 0,
+        ...(tokens % 3 === 0 ? { usage } : {}),
         timestamp,
-      });
+      } as Parameters<SessionManager["appendMessage"]>[0]);
       return;
     case "bash":
       manager.appendMessage({
@@ -152,7 +156,14 @@ function make(manager: SessionManager, { kind, other, text, tokens }: Move): voi
       manager.appendCustomMessageEntry("hint", text, tokens % 2 === 0, { tokens });
       return;
     case "compaction":
-      manager.appendCompaction(text, onBranch?.id ?? null, tokens, undefined, tokens % 2 === 0);
+      manager.appendCompaction(
+        text,
+        onBranch?.id ?? null,
+        tokens,
+        undefined,
+        tokens % 2 === 0,
+        tokens % 3 === 0 ? undefined : (usage as never),
+      );
       return;
     case "branch":
       if (any !== undefined) manager.branch(any.id);
