@@ -113,7 +113,8 @@ export type {
   Tenants,
 } from "./postgres/tenants.ts";
 export { type Timeouts, withTimeouts } from "./postgres/timeouts.ts";
-export type { Budgets, Usage as UsageReports, UsageScope } from "./postgres/usage.ts";
+export type { Usage as UsageReports, UsageScope } from "./postgres/usage.ts";
+export type { Budgets } from "./postgres/usage-budgets.ts";
 export type { UsageChange, UsageChangesOptions } from "./postgres/usage-changes.ts";
 export type { ExactCost, UsageGroup, UsageReport, UsageSums } from "./postgres/usage-report.ts";
 export type {

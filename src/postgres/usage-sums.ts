@@ -4,7 +4,7 @@ import type { SessionKey } from "./session-key.ts";
 import type { Tenant } from "./tenant-id.ts";
 import { type Tables, write } from "./transaction.ts";
 
-/** The sums of the ledger by hour, day and month. Their functions are in sql/0010_rollups.sql. */
+/** The sums of the ledger by hour, day and month. Their functions are in sql/0010_rollups.sql and sql/0014_faster_rollups.sql. */
 
 /** Adds what is new in a tenant's ledger to its sums. @returns the number of rows that were added */
 export function rollUpUsage(tables: Tables, { tenantId }: Tenant, context: Context): Promise<number> {

@@ -1,18 +1,12 @@
 import type { Context } from "../contract/context.ts";
 import { readDimensions, setDimensions } from "./billing-dimensions.ts";
-import {
-  type Budget,
-  type BudgetPeriod,
-  type BudgetStatus,
-  budgetStatus,
-  removeBudget,
-  setBudget,
-} from "./budgets.ts";
 import type { OpenSessions } from "./open-sessions.ts";
 import { raisePositions } from "./raise-positions.ts";
+import { several } from "./several.ts";
 import { type Tenant, tenantOf } from "./tenant-id.ts";
 import { listTenants } from "./tenants.ts";
 import type { Tables } from "./transaction.ts";
+import { Budgets } from "./usage-budgets.ts";
 import { type UsageChange, type UsageChangesOptions, usageChanges } from "./usage-changes.ts";
 import { reportUsage, type UsageReport } from "./usage-report.ts";
 import type { UsageReportOptions } from "./usage-report-options.ts";
@@ -24,55 +18,8 @@ export interface UsageScope {
   tenant?: string;
 }
 
-/** Budgets of tenants, one for each period. Get it from `db.usage.budget`. */
-export class Budgets {
-  readonly #run: RunInTenant;
-
-  /** @internal */
-  constructor(run: RunInTenant) {
-    this.#run = run;
-  }
-
-  /**
-   * What the tenant may spend in a period; replaces the tenant's budget for it.
-   *
-   * @throws InvalidTextError, InvalidOptionError, TenantNotFoundError
-   * @example
-   * await db.usage.budget.set("acme", { period: "month", amount: "250.00", timeZone: "Europe/Berlin" }, context);
-   */
-  set(tenant: string, budget: Budget, context: Context): Promise<void> {
-    return this.#run(tenant, (tables, found) => setBudget(tables, found, budget, context));
-  }
-
-  /**
-   * The tenant's budget for a period with what is spent, to the last row that is committed; `undefined` without one.
-   *
-   * @throws InvalidTextError, TenantNotFoundError
-   */
-  async get(tenant: string, period: BudgetPeriod, context: Context): Promise<BudgetStatus | undefined> {
-    return (await this.list(tenant, context)).find((budget) => budget.period === period);
-  }
-
-  /**
-   * The tenant's budgets with what is spent, the shortest period first.
-   *
-   * @throws InvalidTextError, TenantNotFoundError
-   */
-  list(tenant: string, context: Context): Promise<BudgetStatus[]> {
-    return this.#run(tenant, (tables, found) => budgetStatus(tables, found, context));
-  }
-
-  /**
-   * Takes a budget away; nothing happens without one.
-   *
-   * @throws InvalidTextError, InvalidOptionError, TenantNotFoundError
-   */
-  remove(tenant: string, period: BudgetPeriod, context: Context): Promise<void> {
-    return this.#run(tenant, (tables, found) => removeBudget(tables, found, period, context));
-  }
-}
-
-type RunInTenant = <T>(slug: string, work: (tables: Tables, tenant: Tenant) => Promise<T>) => Promise<T>;
+/** Each takes a connection, and keeps a core of the server busy. */
+const TENANTS_AT_ONCE = 4;
 
 /** What was spent: reports over the usage ledger, and what they are made by. Get it from `db.usage`. */
 export class Usage {
@@ -185,10 +132,11 @@ export class Usage {
     return this.#sessions.run(async () => {
       const slugs = tenant === undefined ? await allSlugs(this.#tables) : [tenant];
       let rows = 0;
-      for (const slug of slugs) {
+      await several(slugs, { atOnce: TENANTS_AT_ONCE }, async (slug) => {
         const found = tenantOf(slug);
-        rows += await work({ ...this.#tables, tenant: found }, found, context);
-      }
+        const added = await work({ ...this.#tables, tenant: found }, found, context);
+        rows += added;
+      });
       return rows;
     });
   }
