@@ -64,6 +64,14 @@ export interface FactsQuery {
   readonly where: UsageFilter;
 }
 
+/** Facts for a statement. */
+export interface Facts {
+  /** What stands before a `select` from {@link rows}, or in one around it: a `with` clause, or nothing. */
+  readonly sources: RawBuilder<unknown>;
+  /** A `select` of {@link Fact}s. It may stand in a statement more than once. */
+  readonly rows: RawBuilder<Fact>;
+}
+
 /** Column of the ledger by the key that a report has for it. */
 export const LEDGER_COLUMNS = {
   provider: "provider",
@@ -75,16 +83,10 @@ export const LEDGER_COLUMNS = {
   role: "role",
 } as const satisfies Record<UsageColumnKey, keyof Fact>;
 
-/**
- * The facts as a sub-select. Columns of {@link FactsQuery.details} that were not asked for may be missing: the sums of
- * the ledger do not have them.
- */
-export function usageFacts(
-  { db, schema }: Pick<Tables, "db" | "schema">,
-  query: FactsQuery,
-): RawBuilder<Fact> {
-  if (query.details.size > 0) return sql`${ledgerFacts(db, query)}`;
-  return sql`(${rolledFacts(schema, query, (alias) => usageFilters(query.where, alias))})`;
+/** Columns of {@link FactsQuery.details} that were not asked for may be missing: the sums of the ledger do not have them. */
+export function usageFacts({ db, schema }: Pick<Tables, "db" | "schema">, query: FactsQuery): Facts {
+  if (query.details.size > 0) return { sources: sql``, rows: sql`${ledgerFacts(db, query)}` };
+  return rolledFacts(schema, query, (alias) => usageFilters(query.where, alias));
 }
 
 function ledgerFacts(db: Kysely<DB>, query: FactsQuery) {

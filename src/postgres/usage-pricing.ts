@@ -1,14 +1,12 @@
 import { type Kysely, type RawBuilder, sql } from "kysely";
 import type { DB } from "./schema.generated.ts";
-import type { Tables } from "./transaction.ts";
-import { type FactsQuery, usageFacts } from "./usage-facts.ts";
+import type { Fact } from "./usage-facts.ts";
 
 /**
  * Of the models that some of these facts got for nothing, those that cost the same tenant something at any time, as
  * (tenant, provider, model). Looks at the sums of the ledger, and at the rows that are not in them yet.
  */
-export function pricedModels(tables: Pick<Tables, "db" | "schema">, query: FactsQuery): RawBuilder<unknown> {
-  const { db } = tables;
+export function pricedModels(db: Kysely<DB>, facts: RawBuilder<Fact>): RawBuilder<unknown> {
   const costsSomething = db
     .selectFrom("usage_sums as s")
     .where("s.tenant_id", "=", sql.ref<string>("z.tenant_id"))
@@ -26,7 +24,7 @@ export function pricedModels(tables: Pick<Tables, "db" | "schema">, query: Facts
   return sql`
     select z.tenant_id, z.provider, z.model
     from (
-      select distinct f.tenant_id, f.provider, f.model from ${usageFacts(tables, query).as("f")} where f.zero_cost_rows > 0
+      select distinct f.tenant_id, f.provider, f.model from (${facts}) as f where f.zero_cost_rows > 0
     ) as z
     where exists ${costsSomething} or exists ${cost}`;
 }

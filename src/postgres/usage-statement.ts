@@ -96,28 +96,31 @@ function groups(tables: Pick<Tables, "db" | "schema">, question: Question): RawB
   };
   const columns = keys.map((key, index) => sql`${factColumn(key, question)} as ${sql.id(`key_${index}`)}`);
   const positions = sql.join(["bucket", ...columns].map((_, index) => sql.lit(index + 2)));
-  const all = period.compare ? { ...query, from: bound("previous_at"), bucket: undefined } : query;
-  const priced = pricedModels(tables, all);
+  const facts = usageFacts(tables, query);
+  const all = usageFacts(tables, { ...query, from: bound("previous_at"), bucket: undefined });
+  const priced = pricedModels(tables.db, period.compare ? sql`${all.sources} ${all.rows}` : facts.rows);
   const sums = SUMS.map((sum) => sumOfFacts(sum, priced));
   const current = sql`
+    ${facts.sources}
     select false as is_previous, ${bucketOf(sql`f.at`, period)} as bucket, ${list(columns)} ${sql.join(sums)}
-    from ${usageFacts(tables, query).as("f")}
+    from (${facts.rows}) as f
     group by ${positions} having sum(f.rows) <> 0`;
   if (!period.compare) return current;
-  const before: FactsQuery = {
+  const before = usageFacts(tables, {
     ...query,
     from: bound("previous_at"),
     to: bound("from_at"),
     bucket: undefined,
     // Moved forward, it may lie in another unit of time than what is near it.
     details: period.unit === undefined ? details : new Set([...details, "at"]),
-  };
+  });
   return sql`
-    ${current}
+    (${current})
     union all
+    (${before.sources}
     select true, ${movedBucketOf(sql`f.at`, period)}, ${list(columns)} ${sql.join(sums)}
-    from ${usageFacts(tables, before).as("f")}, period as p
-    group by ${positions} having sum(f.rows) <> 0`;
+    from (${before.rows}) as f, period as p
+    group by ${positions} having sum(f.rows) <> 0)`;
 }
 
 /** Groups with their rank by what they cost in all of the period. */

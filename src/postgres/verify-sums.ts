@@ -1,26 +1,10 @@
 import { sql } from "kysely";
 import type { Context } from "../contract/context.ts";
 import { read, type Tables } from "./transaction.ts";
+import { SUM_COLUMNS } from "./usage-sum-columns.ts";
 import type { Fault } from "./verify-session.ts";
 
-const MEASURES = sql.raw(
-  [
-    "rows",
-    "zero_cost_rows",
-    "input",
-    "output",
-    "cache_read",
-    "cache_write",
-    "cache_write_1h",
-    "reasoning",
-    "total_tokens",
-    "cost_input",
-    "cost_output",
-    "cost_cache_read",
-    "cost_cache_write",
-    "cost_total",
-  ].join(", "),
-);
+const MEASURES = sql.raw(SUM_COLUMNS.join(", "));
 
 /** Whether the sums of a tenant's ledger are those of its rows, as far as they are summed. */
 export async function examineSums(tables: Tables, tenantId: string, context: Context): Promise<Fault[]> {
