@@ -103,15 +103,19 @@ export type SumRow = { readonly [column in `${Prefix}${Sum}`]: string } & {
 
 /** @throws UsageOverflowError */
 export function sumsOf(row: SumRow, prefix: Prefix = ""): UsageSums {
-  const tokens = Object.fromEntries(
-    Object.entries(TOKEN_COLUMNS).map(([field, column]) => [
-      field,
-      safeInteger(field, row[`${prefix}${column}`]),
-    ]),
-  ) as Record<keyof typeof TOKEN_COLUMNS, number>;
-  const inputs = tokens.input + tokens.cacheRead + tokens.cacheWrite;
+  const token = (field: keyof typeof TOKEN_COLUMNS) =>
+    safeInteger(field, row[`${prefix}${TOKEN_COLUMNS[field]}`]);
+  const [input, cacheRead, cacheWrite] = [token("input"), token("cacheRead"), token("cacheWrite")];
+  const inputs = input + cacheRead + cacheWrite;
   return {
-    ...tokens,
+    calls: token("calls"),
+    input,
+    output: token("output"),
+    cacheRead,
+    cacheWrite,
+    cacheWrite1h: token("cacheWrite1h"),
+    reasoning: token("reasoning"),
+    totalTokens: token("totalTokens"),
     cost: {
       input: row[`${prefix}cost_input`],
       output: row[`${prefix}cost_output`],
@@ -123,7 +127,7 @@ export function sumsOf(row: SumRow, prefix: Prefix = ""): UsageSums {
       rows: safeInteger("adjustments.rows", row[`${prefix}adjustment_rows`]),
       cost: row[`${prefix}adjustment_cost`],
     },
-    cacheHitRatio: inputs === 0 ? null : tokens.cacheRead / inputs,
+    cacheHitRatio: inputs === 0 ? null : cacheRead / inputs,
     costPerCall: row[`${prefix}cost_per_call`],
     unpricedCalls: safeInteger("unpricedCalls", row[`${prefix}unpriced_calls`]),
   };

@@ -62,13 +62,20 @@ function isTimeZone(timeZone: unknown): boolean {
   // JavaScript takes offsets too, which PostgreSQL reads with the opposite sign.
   if (typeof timeZone !== "string" || !/^[A-Za-z]/.test(timeZone)) return false;
   if (/^[A-Za-z]{3}$/.test(timeZone) && !SHORT_NAMES.has(timeZone.toUpperCase())) return false;
+  if (KNOWN_ZONES.has(timeZone)) return true;
   try {
     new Intl.DateTimeFormat("en", { timeZone });
-    return true;
   } catch {
     return false;
   }
+  if (KNOWN_ZONES.size < MAX_KNOWN_ZONES) KNOWN_ZONES.add(timeZone);
+  return true;
 }
+
+/** A format takes longer to make than all else that a report does in this process. */
+const KNOWN_ZONES = new Set<string>();
+/** As there are in the database; case does not matter in names, so there could be more. */
+const MAX_KNOWN_ZONES = 600;
 
 export function unknownTimeZone(timeZone: unknown): InvalidOptionError {
   return new InvalidOptionError(
