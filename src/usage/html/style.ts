@@ -1,6 +1,6 @@
 import { Markup } from "./markup.ts";
 
-/** Colors are told apart with color blindness too, and have a contrast of at least 3 : 1 to what is behind them. */
+/** Meant to stand out from what is behind them and from each other; who cannot tell them apart has the numbers in tables. */
 const LIGHT = `
   --page: #f6f7f9; --card: #ffffff; --ink: #16191f; --soft: #5a6270; --rule: #e3e6eb; --grid: #e9ecf0;
   --hover: #eef1f5; --notice: #fff6df; --notice-rule: #d9a521;
