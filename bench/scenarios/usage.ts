@@ -1,15 +1,19 @@
+import { writeFile } from "node:fs/promises";
+import { fileURLToPath } from "node:url";
 import pg from "pg";
 import { BACKGROUND_CONTEXT as context, type Database, openDatabase } from "../../src/index.ts";
 import { type Contender, interleave } from "../measuring/rounds.ts";
 import { lineOf, OURS } from "../report/compare.ts";
 import type { Line } from "../report/line.ts";
 import { fillLedger, MONTH } from "../usage/ledger.ts";
+import { planOf } from "../usage/plan.ts";
 import { spendBesideRollUps } from "../usage/spend.ts";
 import type { Bench } from "./bench.ts";
 import type { Findings } from "./scenario.ts";
 
 export const USAGE = "Report who spent what";
 export const BY_HAND = "SQL by hand over the rows";
+export const BY_HAND_OVER_SUMS = "SQL by hand over the sums";
 
 /** Reports over a large ledger against the fastest SQL over the same rows, and what the sums cost those who write. */
 export async function measureUsage(bench: Bench): Promise<Findings> {
@@ -43,7 +47,12 @@ export async function measureUsage(bench: Bench): Promise<Findings> {
   for (const timeZone of ["UTC", "Europe/Berlin", "Asia/Kolkata"]) {
     await compare(
       `a tenant's month by day and model, ${timeZone}`,
-      [ofTenant(application, timeZone), byHand(hand, handWritten(timeZone))],
+      [
+        ofTenant(application, timeZone),
+        byHand(hand, handWritten(timeZone)),
+        // Other days than those of UTC are not among the sums.
+        ...(timeZone === "UTC" ? [overSums(hand, HAND_WRITTEN_OVER_SUMS)] : []),
+      ],
       isQuick ? 3 : 15,
     );
   }
@@ -55,9 +64,30 @@ export async function measureUsage(bench: Bench): Promise<Findings> {
       isQuick ? 2 : 5,
     );
   }
+  await writeFile(PLANS, await plansOf(server));
   lines.push(await spendBesideRollUps(bench, application, owner));
   const pace = Math.round(summed / seconds).toLocaleString("en");
-  return { lines, notes: [`The first roll-up summed ${pace} rows per second.`] };
+  return {
+    lines,
+    notes: [
+      `The first roll-up summed ${pace} rows per second.`,
+      "How the server carries out the reports: bench/results/usage-plans.txt.",
+    ],
+  };
+}
+
+const PLANS = fileURLToPath(new URL("../results/usage-plans.txt", import.meta.url));
+
+async function plansOf({ applicationUrl, analystUrl }: Bench["server"]): Promise<string> {
+  const plans: string[] = [];
+  for (const timeZone of ["UTC", "Europe/Berlin", "Asia/Kolkata"]) {
+    const plan = await planOf(applicationUrl, { tenant: "t1", timeZone });
+    plans.push(`a tenant's month by day and model, ${timeZone}\n\n${plan}\n`);
+  }
+  for (const timeZone of ["UTC", "Europe/Berlin"]) {
+    plans.push(`all tenants' month by tenant, ${timeZone}\n\n${await planOf(analystUrl, { timeZone })}\n`);
+  }
+  return plans.join("\n");
 }
 
 function timed(name: string, work: () => Promise<unknown>): Contender {
@@ -84,6 +114,18 @@ function ofAll(database: Database, timeZone: string): Contender {
 function byHand(client: pg.Client, text: string): Contender {
   return timed(BY_HAND, () => client.query({ name: text.slice(0, 60), text }));
 }
+
+function overSums(client: pg.Client, text: string): Contender {
+  return { ...byHand(client, text), name: BY_HAND_OVER_SUMS };
+}
+
+const HAND_WRITTEN_OVER_SUMS = `/* sums */ select start / 86400000 as day, model, sum(rows), sum(input), sum(output),
+    sum(cache_read), sum(cache_write), sum(cache_write_1h), sum(reasoning), sum(total_tokens), sum(cost_input),
+    sum(cost_output), sum(cost_cache_read), sum(cost_cache_write), sum(cost_total),
+    sum(rows) filter (where adjustment), sum(cost_total) filter (where adjustment)
+  from pi_sessions.usage_sums
+  where tenant_id = pi_sessions.tenant_id('t1') and span = 'day' and start >= ${MONTH.from} and start < ${MONTH.to}
+  group by 1, 2 order by 1, 2`;
 
 const SUMS = `count(*), sum(input), sum(output), sum(cache_read), sum(cache_write), sum(cache_write_1h), sum(reasoning),
   sum(total_tokens), sum(cost_input), sum(cost_output), sum(cost_cache_read), sum(cost_cache_write), sum(cost_total),
