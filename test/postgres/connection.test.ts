@@ -197,9 +197,9 @@ for (const way of ways) {
       const sending = connection.send([...BEGIN, sql("select pg_sleep(601)"), COMMIT]);
       await expect(sending).rejects.toThrow(/timeout/);
       // The driver only stops waiting.
-      await line.at.admin.query(
-        "select pg_terminate_backend(pid) from pg_stat_activity where query = 'select pg_sleep(601)'",
-      );
+      const ending =
+        "select pg_terminate_backend(pid) from pg_stat_activity where query = 'select pg_sleep(601)'";
+      await expect.poll(async () => (await line.at.admin.query(ending)).rowCount).toBeGreaterThan(0);
       await connection.rollBack();
       connection.release();
       const next = guardConnection(await pool.connect(), () => false);

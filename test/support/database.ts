@@ -1,5 +1,5 @@
 import { randomBytes } from "node:crypto";
-import { Pool } from "pg";
+import { Client, Pool } from "pg";
 import { inject } from "vitest";
 import { type Database, openDatabase } from "../../src/postgres/database.ts";
 
@@ -9,6 +9,8 @@ export interface TestDatabaseOptions {
   /** Default: a new unique name. */
   readonly schema?: string;
   readonly applicationName?: string;
+  /** In a database of its own, where no transaction of another test keeps dead rows alive. Default false. */
+  readonly isAlone?: boolean;
 }
 
 /** A database in a schema of its own on the server that all tests share; gone when disposed. */
@@ -33,7 +35,8 @@ export interface TestDatabase extends AsyncDisposable {
  */
 export async function openTestDatabase(options: TestDatabaseOptions = {}): Promise<TestDatabase> {
   const { schema = `test_${randomBytes(8).toString("hex")}`, migrated = true, applicationName } = options;
-  const ownerConnectionString = inject("connectionString");
+  const server = inject("connectionString");
+  const ownerConnectionString = options.isAlone === true ? await createDatabase(server, schema) : server;
   const { role, password } = inject("application");
   const connectionString = migrated ? withUser(ownerConnectionString, role, password) : ownerConnectionString;
   const name = applicationName === undefined ? {} : { applicationName };
@@ -41,6 +44,7 @@ export async function openTestDatabase(options: TestDatabaseOptions = {}): Promi
   const admin = new Pool({ connectionString: ownerConnectionString, max: 2 });
   admin.on("error", () => {}); // tests that end connections end this one too
   const disposals = [
+    ...(options.isAlone === true ? [() => query(server, `drop database "${schema}" with (force)`)] : []),
     () => admin.end(),
     () => admin.query(`drop schema if exists "${schema.replaceAll('"', '""')}" cascade`),
     () => owner.close(),
@@ -66,6 +70,20 @@ export async function openTestDatabase(options: TestDatabaseOptions = {}): Promi
     await dispose();
     throw error;
   }
+}
+
+async function createDatabase(server: string, name: string): Promise<string> {
+  await query(server, `create database "${name}" template template0`);
+  const url = new URL(server);
+  url.pathname = `/${name}`;
+  return url.href;
+}
+
+async function query(connectionString: string, sql: string): Promise<void> {
+  const client = new Client({ connectionString });
+  await client.connect();
+  await client.query(sql);
+  await client.end();
 }
 
 function withUser(connectionString: string, user: string, password: string): string {

@@ -44,7 +44,7 @@ afterAll(async () => {
 
 async function openLedger({ otherTenants }: { otherTenants: number }): Promise<TestDatabase> {
   const schema = `test_${randomBytes(8).toString("hex")}`;
-  const at = await openTestDatabase({ schema, applicationName: schema });
+  const at = await openTestDatabase({ schema, applicationName: schema, isAlone: true });
   const slugs = ["acme", ...Array.from({ length: otherTenants }, (_, n) => `other-${n}`)];
   for (const slug of slugs) {
     await at.database.tenants.create({ slug });
@@ -83,7 +83,7 @@ async function vacuum(admin: Client, { schema }: TestDatabase): Promise<void> {
     );
     return rows[0]?.is_done;
   };
-  // It cannot finish while a transaction that began before runs somewhere on the server.
+  // It cannot finish while a transaction that began before runs in the database: the server's own, at most.
   await vi.waitUntil(isDone, { timeout: 60_000 });
 }
 
