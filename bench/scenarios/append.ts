@@ -36,7 +36,7 @@ export async function measureAppends(bench: Bench): Promise<Findings> {
       ...(pgbench === undefined ? [] : [pgbench]),
       ...peers.map((peer) => peerContender(bench, width, peer)),
     ];
-    const samples = await interleave(contenders, { rounds: bench.options.isQuick ? 2 : 3 });
+    const samples = await interleave(contenders, { rounds: bench.options.isQuick ? 2 : 5 });
     await appendToNewSessions(bench, width, log);
     lines.push(lineOf({ section: APPEND, work: connections(width), unit: "per second" }, samples));
     appendCosts.push(log.costOf(width));
