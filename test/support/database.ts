@@ -1,6 +1,10 @@
 import { randomBytes } from "node:crypto";
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { Client, Pool } from "pg";
 import { inject } from "vitest";
+import { startEmbeddedServer } from "../../src/embedded/server.ts";
 import { type Database, openDatabase } from "../../src/postgres/database.ts";
 
 export interface TestDatabaseOptions {
@@ -9,7 +13,7 @@ export interface TestDatabaseOptions {
   /** Default: a new unique name. */
   readonly schema?: string;
   readonly applicationName?: string;
-  /** In a database of its own, where no transaction of another test keeps dead rows alive. Default false. */
+  /** On an embedded server of its own, where no transaction of another test holds anything up. Default false. */
   readonly isAlone?: boolean;
 }
 
@@ -35,16 +39,16 @@ export interface TestDatabase extends AsyncDisposable {
  */
 export async function openTestDatabase(options: TestDatabaseOptions = {}): Promise<TestDatabase> {
   const { schema = `test_${randomBytes(8).toString("hex")}`, migrated = true, applicationName } = options;
-  const server = inject("connectionString");
-  const ownerConnectionString = options.isAlone === true ? await createDatabase(server, schema) : server;
   const { role, password } = inject("application");
+  const server = options.isAlone === true ? await startServer(role, password) : undefined;
+  const ownerConnectionString = server?.connectionString ?? inject("connectionString");
   const connectionString = migrated ? withUser(ownerConnectionString, role, password) : ownerConnectionString;
   const name = applicationName === undefined ? {} : { applicationName };
   const owner = await openDatabase({ connectionString: ownerConnectionString, schema, ...name });
   const admin = new Pool({ connectionString: ownerConnectionString, max: 2 });
   admin.on("error", () => {}); // tests that end connections end this one too
   const disposals = [
-    ...(options.isAlone === true ? [() => query(server, `drop database "${schema}" with (force)`)] : []),
+    ...(server === undefined ? [] : [() => server.stop()]),
     () => admin.end(),
     () => admin.query(`drop schema if exists "${schema.replaceAll('"', '""')}" cascade`),
     () => owner.close(),
@@ -72,18 +76,30 @@ export async function openTestDatabase(options: TestDatabaseOptions = {}): Promi
   }
 }
 
-async function createDatabase(server: string, name: string): Promise<string> {
-  await query(server, `create database "${name}" template template0`);
-  const url = new URL(server);
-  url.pathname = `/${name}`;
-  return url.href;
+interface OwnServer {
+  readonly connectionString: string;
+  stop(): Promise<void>;
 }
 
-async function query(connectionString: string, sql: string): Promise<void> {
+/** With the application role that the shared server has. */
+async function startServer(role: string, password: string): Promise<OwnServer> {
+  const directory = await mkdtemp(join(tmpdir(), "pi-sessions-test-"));
+  const { connectionString, stop } = await startEmbeddedServer({
+    dataDir: join(directory, "data"),
+    settings: { fsync: "off", synchronous_commit: "off", full_page_writes: "off" },
+    initdbFlags: ["--no-sync"],
+  });
   const client = new Client({ connectionString });
   await client.connect();
-  await client.query(sql);
+  await client.query(`create role ${role} login password '${password}'`);
   await client.end();
+  return {
+    connectionString,
+    async stop() {
+      await stop();
+      await rm(directory, { recursive: true, force: true });
+    },
+  };
 }
 
 function withUser(connectionString: string, user: string, password: string): string {

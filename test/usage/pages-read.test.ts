@@ -83,7 +83,7 @@ async function vacuum(admin: Client, { schema }: TestDatabase): Promise<void> {
     );
     return rows[0]?.is_done;
   };
-  // It cannot finish while a transaction that began before runs in the database: the server's own, at most.
+  // It cannot finish while a transaction that began before runs: one of the server's own, at most.
   await vi.waitUntil(isDone, { timeout: 60_000 });
 }
 
