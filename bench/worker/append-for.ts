@@ -2,9 +2,10 @@ import { serverCpuMs } from "../measuring/cpu.ts";
 import type { AppendStore, Lane } from "../stores/append-store.ts";
 import type { AppendInput, AppendSample } from "./operations.ts";
 
-/** Opens connections and plans statements, on each of them; and gets the code compiled. */
-const WARM_UPS_OF_ALL = 20;
+/** Opens connections and plans statements, on each of them. */
 const WARM_UPS_OF_EACH = 3;
+/** Of the time that is measured. Code is compiled by and by, while it runs. */
+const WARM_UP_SHARE = 0.5;
 
 /** Appends for a while, in so many new conversations at once. */
 export async function appendFor(
@@ -14,23 +15,13 @@ export async function appendFor(
 ): Promise<AppendSample> {
   const lanes = await store.openLanes(width, messages);
   const attempt = refusable(store);
-  const warmUps = Math.max(WARM_UPS_OF_EACH, Math.ceil(WARM_UPS_OF_ALL / width));
-  await Promise.all(lanes.map((append) => repeat(() => attempt(append), warmUps)));
+  const attempts = lanes.map((append) => () => attempt(append));
+  await Promise.all(attempts.map((attempt) => repeat(attempt, WARM_UPS_OF_EACH)));
+  await attemptFor(attempts, WARM_UP_SHARE * forMs);
   const repeatsBefore = store.repeats?.() ?? 0;
   const serverBefore = await serverCpu(postmasterPid);
   const clientBefore = process.cpuUsage();
-  const start = performance.now();
-  let appends = 0;
-  let refusals = 0;
-  await Promise.all(
-    lanes.map(async (append) => {
-      while (performance.now() - start < forMs) {
-        if (await attempt(append)) appends++;
-        else refusals++;
-      }
-    }),
-  );
-  const ms = performance.now() - start;
+  const { appends, refusals, ms } = await attemptFor(attempts, forMs);
   const { user, system } = process.cpuUsage(clientBefore);
   const serverAfter = await serverCpu(postmasterPid);
   return {
@@ -43,6 +34,25 @@ export async function appendFor(
       ? {}
       : { serverCpuMs: serverAfter - serverBefore }),
   };
+}
+
+/** Each again and again, all at once. */
+async function attemptFor(
+  attempts: readonly (() => Promise<boolean>)[],
+  forMs: number,
+): Promise<{ appends: number; refusals: number; ms: number }> {
+  const start = performance.now();
+  let appends = 0;
+  let refusals = 0;
+  await Promise.all(
+    attempts.map(async (attempt) => {
+      while (performance.now() - start < forMs) {
+        if (await attempt()) appends++;
+        else refusals++;
+      }
+    }),
+  );
+  return { appends, refusals, ms: performance.now() - start };
 }
 
 /** Tells whether it was done, or the caller should try again. */
