@@ -9,24 +9,41 @@ const MS_PER_TICK = 10;
  */
 export async function serverCpuMs(postmasterPid: number): Promise<number | undefined> {
   try {
-    const children = await readFile(`/proc/${postmasterPid}/task/${postmasterPid}/children`, "utf8");
-    const own = await ticks(postmasterPid, { withEnded: true });
-    const running = await Promise.all(
-      children
-        .split(" ")
-        .filter(Boolean)
-        .map((pid) => ticks(Number(pid), { withEnded: false }).catch(() => 0)),
-    );
-    return running.reduce((sum, each) => sum + each, own) * MS_PER_TICK;
+    let before = await ended(postmasterPid);
+    for (;;) {
+      const own = await ticks(postmasterPid);
+      const running = await Promise.all((await children(postmasterPid)).map(ticks));
+      const after = await ended(postmasterPid);
+      // A child that ended meanwhile may be in neither sum, or in both.
+      if (after === before) return running.reduce((sum, each) => sum + each, own + after) * MS_PER_TICK;
+      before = after;
+    }
   } catch {
     return undefined;
   }
 }
 
-/** @param withEnded also those of children that have ended */
-async function ticks(pid: number, { withEnded }: { withEnded: boolean }): Promise<number> {
+async function children(pid: number): Promise<number[]> {
+  const pids = await readFile(`/proc/${pid}/task/${pid}/children`, "utf8");
+  return pids.split(" ").filter(Boolean).map(Number);
+}
+
+/** Of the process itself; 0 if there is none any more. */
+async function ticks(pid: number): Promise<number> {
+  const [user, system] = await times(pid).catch(() => [0, 0]);
+  return (user ?? 0) + (system ?? 0);
+}
+
+/** Of its children that have ended. */
+async function ended(pid: number): Promise<number> {
+  const [, , user, system] = await times(pid);
+  return (user ?? 0) + (system ?? 0);
+}
+
+/** In user mode and in the kernel, of the process and of its ended children. */
+async function times(pid: number): Promise<number[]> {
   const stat = await readFile(`/proc/${pid}/stat`, "utf8");
   // The name, in brackets, may contain anything.
   const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
-  return fields.slice(11, withEnded ? 15 : 13).reduce((sum, field) => sum + Number(field), 0);
+  return fields.slice(11, 15).map(Number);
 }
