@@ -14,7 +14,7 @@ import { V3Records } from "./v3-records.ts";
 import { V3References } from "./v3-references.ts";
 import { NO_TAIL, type RetainedTail, retainedTail } from "./v3-retained-tail.ts";
 import { V3Scan } from "./v3-scan.ts";
-import { usageRow } from "./v3-usage.ts";
+import { usageWrite } from "./v3-usage.ts";
 import { V3Values } from "./v3-values.ts";
 
 /** How often a file is read: for its entries, and for what they spent. */
@@ -148,7 +148,7 @@ export class V3Replay implements ArchiveReplay {
         if (number === this.#index.size || line.number !== this.#index.line(number)) continue;
         if (this.#index.isSpending(number)) {
           const record = this.#records.in(line.bytes, number) as V3RetainedRecord | V3Usage;
-          step.add({ kind: "usage", ...usageRow(record, this.#index), seq: this.#nextSeq++ }, line.number);
+          step.add(usageWrite(record, { index: this.#index, seq: this.#nextSeq++ }), line.number);
           step.bytes += USAGE_ROW_BYTES;
         }
         number++;

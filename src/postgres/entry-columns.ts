@@ -1,6 +1,7 @@
 import type { Entry, EntryStructure, EntryType } from "../contract/entry.ts";
 import type { AgentMessage } from "../contract/message.ts";
 import { storableText } from "../contract/text.ts";
+import type { SpendingEntry } from "./usage-attribution.ts";
 
 /** Longest preview in UTF-16 units. */
 const PREVIEW_LENGTH = 200;
@@ -16,22 +17,29 @@ export function entryColumns(entry: Entry) {
     timestamp,
     type,
     custom_type: customType ?? null,
-    ...messageColumns(entry.type === "message" ? entry.message : undefined),
+    ...speakerColumns(entry),
+    preview: entry.type === "message" && entry.message.role === "user" ? previewOf(entry.message) : null,
     payload: fields,
   };
+}
+
+/** What an entry tells of the usage that it was spent on. */
+export function spendingEntryOf(entry: Entry): SpendingEntry {
+  const { timestamp, type } = entry;
+  return { ...speakerColumns(entry), timestamp, type };
 }
 
 /**
  * What is looked for in messages, taken out here where the object is in hand: SQL cannot extract it from
  * payloads that hold a NUL or a lone surrogate.
  */
-function messageColumns(message: AgentMessage | undefined) {
+function speakerColumns(entry: Entry) {
+  const message: AgentMessage | undefined = entry.type === "message" ? entry.message : undefined;
   const assistant = message?.role === "assistant" ? message : undefined;
   return {
     role: columnText(message?.role),
     provider: columnText(assistant?.provider),
     model: columnText(assistant?.model),
-    preview: message?.role === "user" ? previewOf(message) : null,
   };
 }
 

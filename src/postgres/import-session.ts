@@ -5,6 +5,7 @@ import type { CommittedWrite } from "../contract/write.ts";
 import { addSession, type NewSession } from "./create-session.ts";
 import { ImportWriter } from "./import-writer.ts";
 import { read, readCommitted, type Tables } from "./transaction.ts";
+import type { SpendingEntry } from "./usage-attribution.ts";
 
 /** The file that a session was imported from. */
 export interface ArchiveRecord {
@@ -18,9 +19,10 @@ export interface ArchiveRecord {
 
 /**
  * A placed write. An entry may bring the JSON text of its payload (what it has beside id, parent, seq, time, type and
- * custom type) as it stands in the archive, in UTF-8; otherwise it is made from its fields.
+ * custom type) as it stands in the archive, in UTF-8; otherwise it is made from its fields. A usage row may say
+ * what the entry that it names tells of it, which is then not looked up.
  */
-export type ImportedWrite = CommittedWrite & { payloadJson?: Buffer };
+export type ImportedWrite = CommittedWrite & { payloadJson?: Buffer; spentBy?: SpendingEntry };
 
 /** A piece of an archive that fits into memory. */
 export interface ImportChunk {

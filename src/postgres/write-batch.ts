@@ -127,7 +127,7 @@ export function addStats(before: SessionStats, writes: readonly CommittedWrite[]
 }
 
 interface UsageRowWrite {
-  write: Extract<CommittedWrite, { kind: "usage" }>;
+  write: Extract<ImportedWrite, { kind: "usage" }>;
   index: number;
 }
 
@@ -197,7 +197,7 @@ function addUsageRows(batch: WriteBatch, rows: readonly UsageRowWrite[], timesta
   if (rows.length === 0) return;
   const entries = spendingEntries(batch);
   for (const { write, index } of rows) {
-    const entry = write.entryId === undefined ? undefined : entries.get(write.entryId);
+    const entry = write.spentBy ?? (write.entryId === undefined ? undefined : entries.get(write.entryId));
     addUsageRow(batch, { ...write, ...attributionOf(write, entry) }, { timestamp, index });
   }
 }
