@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { createWriteStream } from "node:fs";
-import { link, mkdir, rename, rm, stat } from "node:fs/promises";
+import { mkdir, rename, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { pipeline } from "node:stream/promises";
 import type { Context } from "../contract/context.ts";
@@ -8,6 +8,7 @@ import type { SessionExporter } from "../postgres/export-session.ts";
 import { archiveName } from "./archive-name.ts";
 import { ArchiveError } from "./errors.ts";
 import { type ExportOptions, type ExportOutcome, exportSession } from "./export-session.ts";
+import { isTaken, nameFile } from "./name-file.ts";
 
 /** Where a session is exported to. */
 export interface ExportFileOptions extends Omit<ExportOptions, "onOutcome"> {
@@ -34,7 +35,7 @@ export async function exportFile(
   let outcome: ExportOutcome | undefined;
   try {
     await mkdir(directory, { recursive: true });
-    if (!force && (await exists(path))) throw fileExists(path);
+    if (!force && (await isTaken(path))) throw fileExists(path);
     const onOutcome = (told: ExportOutcome) => {
       outcome = told;
     };
@@ -42,7 +43,8 @@ export async function exportFile(
       exportSession(exporter, session.id, { ...options, onOutcome }, context),
       createWriteStream(draft, { flags: "wx", flush: true }),
     );
-    await (force ? rename(draft, path) : publish(draft, path));
+    if (force) await rename(draft, path);
+    else if (!(await nameFile(draft, path))) throw fileExists(path);
   } catch (error) {
     throw writingError(path, error);
   } finally {
@@ -50,31 +52,6 @@ export async function exportFile(
     await rm(draft, { force: true }).catch(() => {});
   }
   return { ...(outcome as ExportOutcome), path };
-}
-
-/** A second name, unlike a new one, replaces nothing that somebody has put there in the meantime. */
-async function publish(draft: string, path: string): Promise<void> {
-  try {
-    await link(draft, path);
-  } catch (error) {
-    if (codeOf(error) === "EEXIST") throw fileExists(path);
-    if (!WITHOUT_LINKS.has(codeOf(error) ?? "")) throw error;
-    if (await exists(path)) throw fileExists(path);
-    await rename(draft, path);
-  }
-}
-
-/** What a file system says that has no links. */
-const WITHOUT_LINKS: ReadonlySet<string> = new Set(["EPERM", "ENOTSUP", "ENOSYS"]);
-
-async function exists(path: string): Promise<boolean> {
-  try {
-    await stat(path);
-    return true;
-  } catch (error) {
-    if (codeOf(error) === "ENOENT") return false;
-    throw error;
-  }
 }
 
 function fileExists(path: string): ArchiveError {
@@ -87,16 +64,16 @@ function fileExists(path: string): ArchiveError {
 
 /** What the operating system says against a file that is to be written. */
 function writingError(path: string, error: unknown): unknown {
-  const { syscall } = (error ?? {}) as NodeJS.ErrnoException;
+  const { syscall, code } = (error ?? {}) as NodeJS.ErrnoException;
   if (error instanceof ArchiveError || syscall === undefined || !FILE_CALLS.has(syscall)) return error;
-  const reason = `it cannot be written (${codeOf(error)}): check the directory, its permissions and the disk`;
+  const reason = `it cannot be written (${code}): check the directory, its permissions and the disk`;
   return new ArchiveError("unwritable", { path }, reason, { cause: error });
 }
 
 /** Those of the network fail with codes too. */
 const FILE_CALLS: ReadonlySet<string> = new Set([
   "mkdir",
-  "stat",
+  "lstat",
   "open",
   "write",
   "fsync",
@@ -104,7 +81,3 @@ const FILE_CALLS: ReadonlySet<string> = new Set([
   "rename",
   "link",
 ]);
-
-function codeOf(error: unknown): string | undefined {
-  return (error as NodeJS.ErrnoException | null)?.code;
-}

@@ -1,6 +1,7 @@
 import { randomUUID } from "node:crypto";
-import { link, lstat, rename, rm, writeFile } from "node:fs/promises";
+import { lstat, rename, rm, writeFile } from "node:fs/promises";
 import { InvalidArgumentError } from "commander";
+import { nameFile } from "../archive/name-file.ts";
 
 /** Where a command writes what it found. */
 export interface OutputFile {
@@ -31,7 +32,7 @@ export async function writeWhole(file: OutputFile, data: string | Uint8Array): P
   try {
     await writeFile(partial, data, { flag: "wx" });
     if (force) await rename(partial, path);
-    else await putInPlace(partial, path);
+    else if (!(await nameFile(partial, path))) throw taken(path);
   } catch (error) {
     if (error instanceof InvalidArgumentError) throw error;
     // The rest of the message names the partial file.
@@ -39,20 +40,6 @@ export async function writeWhole(file: OutputFile, data: string | Uint8Array): P
     throw new InvalidArgumentError(`${path} cannot be written (${reason}): name another file.`);
   } finally {
     await rm(partial, { force: true });
-  }
-}
-
-/** Replaces nothing, not even a file that was made in the meantime. */
-async function putInPlace(partial: string, path: string): Promise<void> {
-  try {
-    await link(partial, path);
-  } catch (error) {
-    const { code } = error as NodeJS.ErrnoException;
-    if (code === "EEXIST") throw taken(path);
-    // Some file systems have no links.
-    if (code !== "EPERM" && code !== "ENOTSUP" && code !== "ENOSYS") throw error;
-    await assertFree({ path, force: false });
-    await rename(partial, path);
   }
 }
 
