@@ -174,9 +174,20 @@ function assertFilter({ dimensions = {}, ...columns }: UsageFilter): void {
     }
     assertValues(`where.${key}`, values);
   }
+  if (typeof dimensions !== "object" || dimensions === null || Array.isArray(dimensions)) {
+    throw new InvalidOptionError(
+      "where.dimensions",
+      JSON.stringify(dimensions),
+      'name the dimensions that have to have a value, such as `dimension:team=red` in a command or { team: "red" }',
+    );
+  }
   for (const [key, values] of Object.entries(dimensions)) {
-    if (!isStorable(key)) {
-      throw new InvalidOptionError("where.dimensions", JSON.stringify(key), "remove NUL and lone surrogates");
+    if (!isStorable(key) || key === "") {
+      throw new InvalidOptionError(
+        "where.dimensions",
+        JSON.stringify(key),
+        "name a dimension, without NUL or lone surrogates",
+      );
     }
     assertValues(`where.dimensions.${key}`, values);
   }

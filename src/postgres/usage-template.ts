@@ -19,7 +19,8 @@ export function reportQuery(
 
 /** The question with a slot for each value. */
 function formOf(question: Question): Question {
-  const { tenant, period, where, top } = question;
+  const { tenant, period, top } = question;
+  const { dimensions, ...columns } = question.where;
   return {
     ...question,
     tenant:
@@ -36,10 +37,10 @@ function formOf(question: Question): Question {
       timeZone: slot(({ period: of }) => of.timeZone),
     },
     where: {
-      ...filterForm(where as Values, (asked) => asked.where as Values),
-      ...(where.dimensions === undefined
+      ...filterForm(columns, (asked) => asked.where as Values),
+      ...(dimensions === undefined
         ? {}
-        : { dimensions: filterForm(where.dimensions, (asked) => asked.where.dimensions ?? {}) }),
+        : { dimensions: filterForm(dimensions, (asked) => asked.where.dimensions ?? {}) }),
     },
     top: top === undefined ? undefined : slot((asked) => asked.top),
   };
@@ -56,9 +57,8 @@ function instantForm(instant: Instant, of: (period: Question["period"]) => Insta
 }
 
 function filterForm(values: Values, of: (question: Question) => Values): Values {
-  const lists = Object.entries(values).filter(([key]) => key !== "dimensions");
   return Object.fromEntries(
-    lists.map(([key, list]) => [
+    Object.entries(values).map(([key, list]) => [
       key,
       [list].flat().map((_, index) => slot((asked) => [of(asked)[key]].flat()[index] as string)),
     ]),

@@ -163,6 +163,29 @@ describe("calls that cost nothing", () => {
   });
 });
 
+describe("filters", () => {
+  test.each(["dimensions", "constructor", "model"])("by a dimension that is called %s", async (key) => {
+    const tenant = await tenantWith([]);
+    await at.database.usage.setDimensions(tenant, [key]);
+    await spend(
+      at.database,
+      tenant,
+      [
+        { at: NOON, session: "a" },
+        { at: NOON, session: "b" },
+      ],
+      {
+        a: { metadata: { [key]: "red" } },
+        b: { metadata: { [key]: "blue" } },
+      },
+    );
+    const { total } = await report({ tenant, where: { dimensions: { [key]: "red" } } });
+    expect(total.calls).toBe(1);
+    const either = await report({ tenant, where: { dimensions: { [key]: ["blue", "green"] } } });
+    expect(either.total.calls).toBe(1);
+  });
+});
+
 describe("what nobody told", () => {
   test("is shown as unknown, and what a session does not have as null", async () => {
     const tenant = await tenantWith([{ at: NOON, provider: null, model: null, cost: 2 }], { s: {} });
@@ -616,6 +639,9 @@ describe("what cannot be asked", () => {
     [{ where: { model: 1 } }, "where.model"],
     [{ where: { model: "\0" } }, "where.model"],
     [{ where: { dimensions: { "\0": "x" } } }, "where.dimensions"],
+    [{ where: { dimensions: { "": "x" } } }, "where.dimensions"],
+    [{ where: { dimensions: ["team"] } }, "where.dimensions"],
+    [{ where: { dimensions: null } }, "where.dimensions"],
     [{ where: { dimensions: { team: null } } }, "where.dimensions.team"],
     [{ by: ["model"], orderBy: { column: "provider" } }, "orderBy.column"],
     [{ by: ["model"], orderBy: { column: "model", direction: "up" } }, "orderBy.direction"],
