@@ -83,8 +83,9 @@ function filter(text: string, before: UsageFilter = {}): UsageFilter {
 }
 
 function withValue<T extends object>(values: T, key: string, value: string): T {
-  const known = (values as Record<string, string[] | undefined>)[key] ?? [];
-  return { ...values, [key]: [...known, value] };
+  // Not what every object has by nature, such as `constructor`.
+  const known = Object.hasOwn(values, key) ? (values as Record<string, string[]>)[key] : [];
+  return { ...values, [key]: [...(known ?? []), value] };
 }
 
 function order(text: string): UsageOrder {

@@ -42,7 +42,7 @@ export function addUsage(program: Command): void {
   usage
     .option("--budget", "show what is spent of the tenant's budgets instead")
     .option("--json", "print JSON; costs are exact decimals")
-    .addOption(new Option("--csv", "print CSV; costs are exact decimals").conflicts("json"))
+    .addOption(new Option("--csv", "print CSV; costs are exact decimals").conflicts(["json", "budget"]))
     .addOption(
       new Option("--chart [column]", "draw a column along time; default: cost, by day,model")
         .choices(USAGE_MEASURES)

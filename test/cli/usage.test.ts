@@ -78,6 +78,7 @@ test("groups and filters by what was asked, in the time zone that was asked", as
   expect(await groups("--by", "model", "--by", "cwd", "--where", "dimension:team=red")).toEqual([
     ["large", "/srv/app", 2],
   ]);
+  expect(await groups("--by", "model", "--where", "dimension:constructor=red")).toEqual([]);
   expect(await groups("--by", "model", "--where", "model=small", "--where", "model=nobody")).toEqual([
     ["small", 1],
   ]);
@@ -187,6 +188,9 @@ describe("what cannot be asked", () => {
     [["--where", "model"], "--where"],
     [["--where", "=x"], "--where"],
     [["--where", "colour=red"], "--where"],
+    [["--where", "constructor=red"], "--where"],
+    [["--where", "dimensions=red"], "--where"],
+    [["--csv", "--budget"], "--budget"],
     [["--order", "beauty"], "--order"],
     [["--top", "0"], "--top"],
     [["--top", "many"], "--top"],
