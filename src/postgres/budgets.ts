@@ -1,7 +1,7 @@
 import { type RawBuilder, sql } from "kysely";
 import { BACKGROUND_CONTEXT, type Context } from "../contract/context.ts";
 import { InvalidOptionError } from "../contract/errors.ts";
-import { TenantNotFoundError } from "./errors.ts";
+import { CommitOutcomeUnknownError, TenantNotFoundError } from "./errors.ts";
 import type { Tenant } from "./tenant-id.ts";
 import { read, readCommitted, type Tables, write } from "./transaction.ts";
 import { serverTimeZone } from "./usage-period.ts";
@@ -159,9 +159,16 @@ async function change(
   if (found.length === 0) throw new TenantNotFoundError(tenant.slug);
 }
 
-/** After something was spent in a tenant that has hard budgets. */
+/**
+ * After something was spent in a tenant that has hard budgets. That is on record, and whoever recorded it must not hear
+ * of a failure and do so again: a check that fails is left to the next one.
+ */
 export async function checkBudgets(tables: Tables, tenantId: string): Promise<void> {
-  await write(tables, BACKGROUND_CONTEXT, () => check(tables, tenantId));
+  const run = () => write(tables, BACKGROUND_CONTEXT, () => check(tables, tenantId));
+  await run()
+    // To check twice does no harm.
+    .catch((error: unknown) => (error instanceof CommitOutcomeUnknownError ? run() : undefined))
+    .catch(() => {});
 }
 
 function check({ schema }: Tables, tenantId: string): RawBuilder<unknown> {

@@ -97,7 +97,11 @@ export async function commitSession(
       continue;
     }
     writer.head = outcome.current;
-    if (plan.isUncertain && (await happened(tables, key, plan, outcome))) return resultOf(plan);
+    if (plan.isUncertain && (await happened(tables, key, plan, outcome))) {
+      // Whether the tenant has hard budgets was in the answer that got lost.
+      if (isSpending(writes)) await checkBudgets(tables, key.tenantId);
+      return resultOf(plan);
+    }
     if (basis !== undefined) throw new SessionConflictError(key.sessionId);
     plan = planCommit(writes, outcome.current, timestamp);
     await backOff(attempt);

@@ -1,15 +1,17 @@
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { afterAll, beforeAll, expect, onTestFinished, test } from "vitest";
 import {
   BudgetExceededError,
   BACKGROUND_CONTEXT as context,
   insertEntry,
   insertUsage,
+  openDatabase,
   type Session,
   setValue,
   value,
   type Write,
 } from "../../src/index.ts";
 import { openTestDatabase, type TestDatabase } from "../support/database.ts";
+import { openLossyProxy } from "../support/lossy-proxy.ts";
 
 let at: TestDatabase;
 let names = 0;
@@ -50,6 +52,19 @@ function spent(
       cost: { input: total, output: 0, cacheRead: 0, cacheWrite: 0, total },
     },
   });
+}
+
+/** Nothing is summed as long as something else on the server is older. */
+async function rolledUp(tenant: string): Promise<void> {
+  for (let isBehind = true; isBehind; ) {
+    await at.database.usage.rollUp({ tenant }, context);
+    const { rows } = await at.admin.query(
+      `select from "${at.schema}".usage_ledger as u join "${at.schema}".usage_tenants as t using (tenant_id)
+       where t.slug = $1 and u.position >= t.position`,
+      [tenant],
+    );
+    isBehind = rows.length > 0;
+  }
 }
 
 test("a budget says what is spent of it, to the last committed row, whether it is summed yet or not", async () => {
@@ -106,8 +121,7 @@ test("a period that begins within an hour counts each of its rows once, and none
   await commit(session, spent(1, { timestamp: from }), spent(2, { timestamp: from + 1_800_000 }));
   await commit(session, spent(4, { timestamp: from - 1 }), spent(8, { timestamp: from - 1_800_000 }));
   expect(await budget.get(slug, "month", context)).toMatchObject({ spent: "3" });
-  // Nothing is summed as long as something else on the server is older.
-  for (let rows = 0; rows === 0; ) rows = await at.database.usage.rollUp({ tenant: slug }, context);
+  await rolledUp(slug);
   expect(await budget.get(slug, "month", context)).toMatchObject({ spent: "3" });
 });
 
@@ -171,6 +185,43 @@ test("a hard budget on what is spent already stops the tenant at once, and ends 
   // The clock cannot be turned, so the end of the period is moved into the past.
   await at.admin.query(`update "${at.schema}".tenants set exhausted_until = 1 where slug = $1`, [slug]);
   await commit(session, note());
+});
+
+test("a commit that is recorded does not fail for the check behind it, which the next one makes up for", async () => {
+  const { slug, session } = await newTenant();
+  await at.database.usage.budget.set(slug, { period: "day", amount: 1, isHard: true }, context);
+  await commit(session, spent(0.5));
+  const impatient = await openDatabase({
+    connectionString: at.connectionString,
+    schema: at.schema,
+    timeouts: { lockMs: 100 },
+  });
+  onTestFinished(() => impatient.close());
+  const other = await (await impatient.repo(slug)).create({ id: "other" }, context);
+  const rollUp = await at.admin.connect();
+  await rollUp.query(`begin; select from "${at.schema}".usage_tenants for update`);
+  await commit(other, spent(1));
+  await rollUp.query("rollback");
+  rollUp.release();
+  expect(await at.database.usage.budget.get(slug, "day", context)).toMatchObject({ spent: "1.5" });
+  await commit(other, spent(0));
+  await expect(commit(session, note())).rejects.toThrow(BudgetExceededError);
+});
+
+test("a commit of which the answer gets lost is checked too", async () => {
+  const { slug } = await newTenant();
+  await at.database.usage.budget.set(slug, { period: "day", amount: 1, isHard: true }, context);
+  await using proxy = await openLossyProxy(at.connectionString);
+  const far = await openDatabase({ connectionString: proxy.connectionString, schema: at.schema });
+  const session = await (await far.repo(slug)).create({ id: "far" }, context);
+  const lost = proxy.loseNextCommit();
+  const committed = commit(session, spent(1));
+  await lost;
+  proxy.release();
+  await committed;
+  expect(await at.database.usage.budget.get(slug, "day", context)).toMatchObject({ spent: "1" });
+  await expect(commit(session, note())).rejects.toThrow(BudgetExceededError);
+  await far.close();
 });
 
 test("an adjustment that gives money back lets the tenant go on", async () => {
