@@ -125,6 +125,20 @@ test("a period that begins within an hour counts each of its rows once, and none
   expect(await budget.get(slug, "month", context)).toMatchObject({ spent: "3" });
 });
 
+test("what a clock that is ahead dates into a later period is not spent in this one", async () => {
+  const { slug, session } = await newTenant();
+  const { budget } = at.database.usage;
+  await budget.set(slug, { period: "day", amount: 1, timeZone: "Asia/Kolkata", isHard: true }, context);
+  const { to = 0 } = (await budget.get(slug, "day", context)) ?? {};
+  expect(to % 3_600_000).toBe(1_800_000);
+  await commit(session, spent(0.25, { timestamp: to - 1 }), spent(0.5, { timestamp: to - 1_800_001 }));
+  await commit(session, spent(4, { timestamp: to }), spent(8, { timestamp: to + 1_800_000 }));
+  await commit(session, note());
+  expect(await budget.get(slug, "day", context)).toMatchObject({ spent: "0.75", to });
+  await rolledUp(slug);
+  expect(await budget.get(slug, "day", context)).toMatchObject({ spent: "0.75", to });
+});
+
 test("without a hard budget no commit ever fails for it", async () => {
   const { slug, session } = await newTenant();
   await at.database.usage.budget.set(slug, { period: "day", amount: 1 }, context);
