@@ -1,5 +1,6 @@
 import { createHash } from "node:crypto";
 import pg from "pg";
+import { isAnswer } from "./failure.ts";
 import { WIRE_TYPES } from "./wire-types.ts";
 
 /** A statement as it is sent; a single one, since the server takes no more where parameters are. */
@@ -131,8 +132,9 @@ export class Pipeline {
 
   handleError(error: unknown): void {
     this.#failure ??= error;
-    // After an answer of the server, its end of the transaction or of the connection follows.
-    if (!(error instanceof pg.DatabaseError)) this.#end(undefined);
+    // After an answer of the server, its end of the transaction or of the connection follows. By its class it cannot be
+    // told: the caller's pool may be of another copy of the driver.
+    if (!isAnswer(error)) this.#end(undefined);
   }
 
   /** What there is to do is done when the status is known. */

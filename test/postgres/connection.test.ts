@@ -1,10 +1,11 @@
 import { execFileSync, spawnSync } from "node:child_process";
 import { once } from "node:events";
 import { chmod, mkdtemp, rm } from "node:fs/promises";
+import { createRequire } from "node:module";
 import { type AddressInfo, connect, createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { Pool, type PoolClient, type PoolConfig } from "pg";
+import { DatabaseError, Pool, type PoolClient, type PoolConfig } from "pg";
 import { describe, expect, test } from "vitest";
 import { BACKGROUND_CONTEXT as context, withAbortSignal } from "../../src/contract/context.ts";
 import { type Connection, guardConnection } from "../../src/postgres/connection.ts";
@@ -185,6 +186,22 @@ for (const way of ways) {
       client.release();
     });
 
+    test("a pool of another copy of the driver keeps its connection when the server refuses something", async () => {
+      await using line = await openLine(way);
+      const pool = new (otherDriver().Pool)({ connectionString: line.connectionString, max: 1 });
+      let connections = 0;
+      pool.on("connect", () => connections++);
+      const database = await openDatabase({ pool, schema: line.at.schema });
+      for (let attempt = 0; attempt < 3; attempt++) {
+        await expect(database.tenants.create({ slug: "default" })).rejects.toMatchObject({
+          code: "tenant_exists",
+        });
+      }
+      await database.close();
+      await pool.end();
+      expect(connections).toBe(1);
+    });
+
     test("a time limit of the driver's own ends what it waits for, and the connection with it", async () => {
       await using line = await openLine(way);
       await using pool = new DisposablePool({
@@ -207,6 +224,17 @@ for (const way of ways) {
       next.release();
     });
   });
+}
+
+/** As a program has that depends on another version of it. */
+function otherDriver(): typeof import("pg") {
+  const require = createRequire(import.meta.url);
+  const own = Object.entries(require.cache).filter(([path]) => /node_modules\/pg(-|\/)/.test(path));
+  for (const [path] of own) delete require.cache[path];
+  const other = require("pg") as typeof import("pg");
+  expect(other.DatabaseError).not.toBe(DatabaseError);
+  Object.assign(require.cache, Object.fromEntries(own));
+  return other;
 }
 
 const hasOpenssl = spawnSync("openssl", ["version"]).status === 0;
