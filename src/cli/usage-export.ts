@@ -1,7 +1,7 @@
-import { readFile, rename, writeFile } from "node:fs/promises";
 import type { Command } from "commander";
 import type { ConnectionOptions } from "./connection.ts";
 import { connect } from "./connection.ts";
+import { CursorFile } from "./cursor-file.ts";
 import { context } from "./interruption.ts";
 import { formatCount, tell } from "./output.ts";
 import { ALL_TENANTS, scopeOf } from "./usage-sums.ts";
@@ -32,8 +32,9 @@ Examples:
     )
     .action(async (_options, command: Command) => {
       const options = command.optsWithGlobals<ExportOptions>();
-      const { sinceCursorFile: file } = options;
-      const after = file === undefined ? undefined : await readCursorFile(file);
+      const { sinceCursorFile: path } = options;
+      const file = path === undefined ? undefined : await CursorFile.open(path);
+      const after = file?.cursor;
       await using connection = await connect(options);
       const changes = connection.database.usage.changes(
         { ...scopeOf(options), ...(after === undefined ? {} : { after }) },
@@ -45,9 +46,9 @@ Examples:
         await printLine(JSON.stringify(change));
         cursor = change.cursor;
         rows++;
-        if (file !== undefined && rows % ROWS_PER_CURSOR === 0) await writeCursorFile(file, cursor);
+        if (rows % ROWS_PER_CURSOR === 0) await file?.write(cursor);
       }
-      if (file !== undefined && cursor !== undefined) await writeCursorFile(file, cursor);
+      if (cursor !== undefined) await file?.write(cursor);
       tell(`${formatCount(rows)} rows.`);
     });
 }
@@ -57,19 +58,4 @@ function printLine(line: string): Promise<void> {
   const { promise, resolve, reject } = Promise.withResolvers<void>();
   process.stdout.write(`${line}\n`, (error) => (error ? reject(error) : resolve()));
   return promise;
-}
-
-async function readCursorFile(file: string): Promise<string | undefined> {
-  try {
-    return (await readFile(file, "utf8")).trim();
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === "ENOENT") return undefined;
-    throw error;
-  }
-}
-
-async function writeCursorFile(file: string, cursor: string): Promise<void> {
-  const draft = `${file}.tmp`;
-  await writeFile(draft, `${cursor}\n`);
-  await rename(draft, file);
 }

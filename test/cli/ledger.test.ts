@@ -76,6 +76,22 @@ test("a cursor file that holds something else is refused, and so is a role that 
   expect((await asOwner("export", "--all-tenants")).code).toBe(0);
 });
 
+test("a cursor file that is empty or cannot be written is told before the first row", async () => {
+  await spend(1);
+  const empty = join(directory, "empty");
+  await writeFile(empty, "");
+  for (const [file, reason] of [
+    [empty, "is empty"],
+    [directory, "EISDIR"],
+    [join(directory, "nowhere", "cursor"), "ENOENT"],
+  ] as const) {
+    const { code, stdout, stderr } = await usage("export", "--since-cursor-file", file);
+    expect({ code, stdout }).toEqual({ code: 2, stdout: "" });
+    expect(stderr).toContain(`The cursor file ${file} `);
+    expect(stderr).toContain(reason);
+  }
+});
+
 test("roll-up sums what is new, once or again and again, and rebuild all of it", async () => {
   await spend(1);
   expect((await asOwner("roll-up", "--all-tenants")).stdout).toBe(
