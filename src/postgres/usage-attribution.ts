@@ -29,8 +29,8 @@ export interface SpendingEntry {
 export const ATTRIBUTION_LENGTH = 200;
 
 /**
- * The row itself has the first word, in its `details` (`provider`, `model` or `modelId`, `timestamp` in milliseconds);
- * then the entry that it names.
+ * The row itself has the first word, in its `details` (`provider`, `model` or `modelId`, `timestamp` in milliseconds up to
+ * the year 9999); then the entry that it names.
  *
  * @param entry the entry, if it is in the same commit
  */
@@ -42,7 +42,7 @@ export function attributionOf(
   return {
     provider: details.provider ?? shortened(entry?.provider),
     model: details.model ?? shortened(entry?.model),
-    spent_at: row.timestamp ?? details.timestamp ?? entry?.timestamp ?? null,
+    spent_at: [row.timestamp, details.timestamp, entry?.timestamp].find(isTime) ?? null,
     entry_type: entry?.type ?? null,
     role: shortened(entry?.role),
     earlier_entry: entry === undefined ? (row.entryId ?? null) : null,
@@ -55,9 +55,16 @@ function detailsOf(details: unknown) {
   return {
     provider: named(provider),
     model: named(model) ?? named(modelId),
-    timestamp:
-      Number.isSafeInteger(timestamp) && (timestamp as number) >= 0 ? (timestamp as number) : undefined,
+    timestamp: timestamp as number | undefined,
   };
+}
+
+/** Beginning of the year 10000: what comes later was told in microseconds, or is no time. */
+const END_OF_TIME = 253_402_300_800_000;
+
+function isTime(milliseconds: unknown): milliseconds is number {
+  const time = Number.isSafeInteger(milliseconds) ? (milliseconds as number) : -1;
+  return time >= 0 && time < END_OF_TIME;
 }
 
 function named(text: unknown): string | undefined {

@@ -141,6 +141,19 @@ test.each<[JsonValue, object]>([
   expect(await ledgerRow(session, "later")).toMatchObject(expected);
 });
 
+test.each([
+  ["microseconds", 1_795_000_000_000_000],
+  ["years that reports cannot show", 253_402_300_800_000],
+  ["times before the epoch", -1],
+])("a time in %s is none: the entry's stands, else that of the commit", async (_, timestamp) => {
+  const session = await repo.create({}, context);
+  const alone = await commit(session, [spent("alone", { details: { timestamp } })]);
+  expect(await ledgerRow(session, "alone")).toMatchObject({ spent_at: alone.timestamp });
+  const entry = await commit(session, [answer("a")]);
+  await commit(session, [spent("of entry", { entryId: "a", details: { timestamp } })]);
+  expect(await ledgerRow(session, "of entry")).toMatchObject({ spent_at: entry.timestamp });
+});
+
 test("what a row says stays when the session, its metadata or the dimensions change", async () => {
   await at.database.usage.setDimensions("default", ["project", "team"]);
   expect(await at.database.usage.dimensions("default")).toEqual(["project", "team"]);
