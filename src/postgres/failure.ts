@@ -47,6 +47,11 @@ export function isUnknownTimeZone(error: unknown): boolean {
   return codeOf(error) === "22023";
 }
 
+/** A time before 4714 BC, or far in the future. */
+export function isTimeOutOfRange(error: unknown): boolean {
+  return codeOf(error) === "22008";
+}
+
 export function isLockTimeout(error: unknown): boolean {
   return codeOf(error) === "55P03";
 }

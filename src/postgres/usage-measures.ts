@@ -82,7 +82,8 @@ type Prefix = "" | "previous_";
 
 function costPerCall(alias: string, prefix: Prefix = ""): RawBuilder<unknown> {
   const [cost, calls] = ["cost_total", "calls"].map((name) => sql.ref(`${alias}.${prefix}${name}`));
-  return sql`round(${cost} / nullif(${calls}, 0), 12)`;
+  // Of a large amount, a quotient has as many places as the amount is written with, and no more.
+  return sql`round((${cost} + 0e-24) / nullif(${calls}, 0), 12)`;
 }
 
 /** What {@link sumsOf} reads, of a row that has {@link SUMS}, for both periods or one. */

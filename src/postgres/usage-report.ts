@@ -1,7 +1,7 @@
 import type { Context } from "../contract/context.ts";
 import { InvalidOptionError } from "../contract/errors.ts";
 import { DatabasePermissionError, TenantNotFoundError } from "./errors.ts";
-import { isUnknownTimeZone } from "./failure.ts";
+import { isTimeOutOfRange, isUnknownTimeZone } from "./failure.ts";
 import { type Tenant, tenantOf } from "./tenant-id.ts";
 import { read, type Tables } from "./transaction.ts";
 import { type SumRow, sumsOf } from "./usage-measures.ts";
@@ -106,6 +106,7 @@ export async function reportUsage(
   const question = questionOf(options);
   const { tenant, period } = question;
   const rows = await readReport(tables, question, context).catch((error: unknown) => {
+    if (isTimeOutOfRange(error) && period.compare) throw noPeriodBefore();
     throw isUnknownTimeZone(error) ? unknownTimeZone(options.timeZone) : error;
   });
   const [total, ...groups] = rows as [ReportRow, ...ReportRow[]];
@@ -134,6 +135,14 @@ export async function reportUsage(
     })),
     total: sums,
   };
+}
+
+function noPeriodBefore(): InvalidOptionError {
+  return new InvalidOptionError(
+    "compare",
+    true,
+    "the period before would begin before the calendar of the server does: pass a later `from` or an earlier `to`",
+  );
 }
 
 /** @throws InvalidOptionError, InvalidTextError */

@@ -104,6 +104,16 @@ describe("what a report adds up", () => {
     expect((await report({ tenant })).total.cost.total).toBe("123456789012.550000000000000040001");
   });
 
+  test("by calls has twelve places, however large the amount", async () => {
+    const tenant = await tenantWith([
+      { at: NOON, cost: 1e20 },
+      { at: NOON, cost: 0.3 },
+      { at: NOON, cost: 0, totalTokens: 0 },
+    ]);
+    const { total } = await report({ tenant });
+    expect(total.costPerCall).toBe("33333333333333333333.433333333333");
+  });
+
   test("is net of adjustments, which are told apart too and are no calls", async () => {
     const tenant = await tenantWith([
       { at: NOON, cost: 1, input: 10 },
@@ -635,6 +645,7 @@ describe("what cannot be asked", () => {
     [{ by: ["model", "model"] }, "by"],
     [{ by: ["day", "week"] }, "by"],
     [{ where: { colour: "red" } }, "where.colour"],
+    [{ from: "1970", to: "9999", compare: true }, "compare"],
     [{ where: { model: [] } }, "where.model"],
     [{ where: { model: 1 } }, "where.model"],
     [{ where: { model: "\0" } }, "where.model"],
