@@ -1,8 +1,9 @@
-import { sql } from "kysely";
+import { type Kysely, sql } from "kysely";
 import { BACKGROUND_CONTEXT } from "../contract/context.ts";
 import { InvalidOptionError } from "../contract/errors.ts";
 import { isStorable } from "../contract/text.ts";
 import { TenantNotFoundError } from "./errors.ts";
+import type { DB } from "./schema.generated.ts";
 import type { Tenant } from "./tenant-id.ts";
 import { read, type Tables, write } from "./transaction.ts";
 
@@ -28,13 +29,13 @@ export async function setDimensions(
   keys: readonly string[],
 ): Promise<void> {
   assertKeys(keys);
-  const [updated] = await write(tables, BACKGROUND_CONTEXT, (db) =>
+  const statement = (db: Kysely<DB>) =>
     db
       .updateTable("tenants")
       .set({ billing_dimensions: [...keys] })
       .where("tenant_id", "=", tenantId)
-      .returning("slug"),
-  );
+      .returning("slug");
+  const [updated] = await write(tables, BACKGROUND_CONTEXT, statement, { isRepeatable: true });
   if (updated === undefined) throw new TenantNotFoundError(slug);
 }
 

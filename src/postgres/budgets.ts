@@ -1,9 +1,9 @@
 import { type RawBuilder, sql } from "kysely";
 import { BACKGROUND_CONTEXT, type Context } from "../contract/context.ts";
 import { InvalidOptionError } from "../contract/errors.ts";
-import { CommitOutcomeUnknownError, TenantNotFoundError } from "./errors.ts";
+import { TenantNotFoundError } from "./errors.ts";
 import type { Tenant } from "./tenant-id.ts";
-import { read, readCommitted, type Tables, write } from "./transaction.ts";
+import { read, readCommitted, type Tables, type Transaction, write } from "./transaction.ts";
 import { serverTimeZone } from "./usage-period.ts";
 
 /** A period that a budget is for: a calendar day, a week from Monday, or a calendar month. */
@@ -149,13 +149,13 @@ async function change(
   statement: (tenants: RawBuilder<unknown>) => RawBuilder<unknown>,
 ): Promise<void> {
   const tenants = sql`${sql.id(tables.schema, "tenants")}`;
-  const [found] = await readCommitted(tables, context, (trx) =>
+  const work = (trx: Transaction) =>
     trx.commitWith(
       sql`select t.tenant_id from ${tenants} as t where t.tenant_id = ${tenant.tenantId}`,
       statement(tenants),
       check(tables, tenant.tenantId),
-    ),
-  );
+    );
+  const [found] = await readCommitted(tables, context, work, { isRepeatable: true });
   if (found.length === 0) throw new TenantNotFoundError(tenant.slug);
 }
 
@@ -164,11 +164,8 @@ async function change(
  * of a failure and do so again: a check that fails is left to the next one.
  */
 export async function checkBudgets(tables: Tables, tenantId: string): Promise<void> {
-  const run = () => write(tables, BACKGROUND_CONTEXT, () => check(tables, tenantId));
-  await run()
-    // To check twice does no harm.
-    .catch((error: unknown) => (error instanceof CommitOutcomeUnknownError ? run() : undefined))
-    .catch(() => {});
+  const statement = () => check(tables, tenantId);
+  await write(tables, BACKGROUND_CONTEXT, statement, { isRepeatable: true }).catch(() => {});
 }
 
 function check({ schema }: Tables, tenantId: string): RawBuilder<unknown> {

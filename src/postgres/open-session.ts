@@ -1,4 +1,4 @@
-import { type ExpressionBuilder, sql } from "kysely";
+import { type ExpressionBuilder, type Kysely, sql } from "kysely";
 import type { Context } from "../contract/context.ts";
 import { SessionNotFoundError, SessionVersionError } from "../contract/errors.ts";
 import { STORAGE_VERSION } from "../contract/storage.ts";
@@ -38,15 +38,15 @@ export async function openSession(
 ): Promise<OpenedSession> {
   const columns = [...METADATA_COLUMNS, ...HEAD_COLUMNS, "writer_epoch"] as const;
   const tips = (eb: ExpressionBuilder<DB, "sessions">) => tipsColumn(eb, key);
+  const raised = (db: Kysely<DB>) =>
+    db
+      .updateTable("sessions")
+      .set({ writer_epoch: sql<number>`writer_epoch + 1` })
+      .where(isSession(key))
+      .returning(columns)
+      .returning(tips);
   const [row] = exclusive
-    ? await write(tables, context, (db) =>
-        db
-          .updateTable("sessions")
-          .set({ writer_epoch: sql<number>`writer_epoch + 1` })
-          .where(isSession(key))
-          .returning(columns)
-          .returning(tips),
-      )
+    ? await write(tables, context, raised, { isRepeatable: true })
     : await read(tables, context, (db) =>
         db.selectFrom("sessions").select(columns).select(tips).where(isSession(key)),
       );

@@ -7,7 +7,7 @@ import type { SessionKey } from "./session-key.ts";
 import { metadataText, termsOf } from "./session-metadata.ts";
 import { isSession } from "./session-row.ts";
 import { assertWritable } from "./tenant-limits.ts";
-import { readCommitted, type Tables } from "./transaction.ts";
+import { readCommitted, type Tables, type Transaction } from "./transaction.ts";
 
 /**
  * Replaces the metadata of a session. This is not a commit: it moves no branch tip, and the session counts as
@@ -23,9 +23,9 @@ export async function setMetadata(
 ): Promise<void> {
   const text = metadataText(metadata);
   const terms = termsOf(metadata);
-  const [, [updated]] = await readCommitted(tables, context, (trx) =>
-    trx.commitWith(assertWritable(tables), replaceMetadata(trx.db, key, text, terms)),
-  );
+  const work = (trx: Transaction) =>
+    trx.commitWith(assertWritable(tables), replaceMetadata(trx.db, key, text, terms));
+  const [, [updated]] = await readCommitted(tables, context, work, { isRepeatable: true });
   if (updated === undefined) throw new SessionNotFoundError(key.sessionId);
 }
 

@@ -307,13 +307,13 @@ async function updateTenant(
   { tenantId, slug }: Tenant,
   columns: UpdateObject<DB, "tenants">,
 ): Promise<TenantRecord> {
-  const [updated] = await write(tables, BACKGROUND_CONTEXT, (db) =>
+  const statement = (db: Kysely<DB>) =>
     db
       .updateTable("tenants")
       .set(columns)
       .where("tenant_id", "=", tenantId)
-      .returning([...COLUMNS, sql<string>`settings::text`.as("settings")]),
-  );
+      .returning([...COLUMNS, sql<string>`settings::text`.as("settings")]);
+  const [updated] = await write(tables, BACKGROUND_CONTEXT, statement, { isRepeatable: true });
   if (updated === undefined) throw new TenantNotFoundError(slug);
   return recordOf(updated);
 }

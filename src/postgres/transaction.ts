@@ -107,23 +107,28 @@ export async function write<TRow>(
   tables: Tables,
   context: Context,
   statement: (db: Kysely<DB>) => Statement<TRow>,
+  options: Pick<WorkOptions, "isRepeatable"> = {},
 ): Promise<TRow[]> {
-  const [rows] = await readCommitted(tables, context, (trx) => trx.commitWith<[TRow]>(statement(trx.db)));
+  const work = (trx: Transaction) => trx.commitWith<[TRow]>(statement(trx.db));
+  const [rows] = await readCommitted(tables, context, work, options);
   return rows;
 }
 
-/**
- * Runs `work` in a READ COMMITTED transaction, for work that depends on no row but those it locks or adds.
- *
- * @param plans `custom` has every statement planned for its parameters, also those that foreign keys run
- */
+interface WorkOptions {
+  /** Default `generic`; `custom` has every statement planned for its parameters, also those that foreign keys run. */
+  readonly plans?: Plans;
+  /** Whether it may be done twice, so that it is done again when nobody knows whether it was. Default false. */
+  readonly isRepeatable?: boolean;
+}
+
+/** Runs `work` in a READ COMMITTED transaction, for work that depends on no row but those it locks or adds. */
 export function readCommitted<T>(
   tables: Tables,
   context: Context,
   work: Work<T>,
-  { plans = "generic" }: { plans?: Plans } = {},
+  options: WorkOptions = {},
 ): Promise<T> {
-  return repeated(tables, context, "isolation level read committed", work, plans);
+  return repeated(tables, context, "isolation level read committed", work, options);
 }
 
 /**
@@ -204,7 +209,7 @@ async function repeated<T>(
   context: Context,
   mode: string,
   work: Work<T>,
-  plans: Plans = "generic",
+  { plans = "generic", isRepeatable = false }: WorkOptions = {},
 ): Promise<T> {
   const begin = beginning(tables, mode, plans, context);
   const patience = new Patience(tables, context);
@@ -215,11 +220,13 @@ async function repeated<T>(
       );
     } catch (error) {
       if (isStatementLost(error) && tables.pool.stopPreparing()) continue;
-      if (!isRetryable(error)) {
+      if (!isRetryable(error) && !(isRepeatable && error instanceof CommitOutcomeUnknownError)) {
         await patience.waitOrThrow(error);
         continue;
       }
-      if (attempt === MAX_ATTEMPTS) throw new CommitContentionError(attempt, { cause: error });
+      if (attempt === MAX_ATTEMPTS) {
+        throw isRetryable(error) ? new CommitContentionError(attempt, { cause: error }) : error;
+      }
       await backOff(attempt);
     }
   }

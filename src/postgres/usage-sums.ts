@@ -21,7 +21,8 @@ export function rebuildUsage(
 }
 
 async function countOf(tables: Tables, call: RawBuilder<unknown>, context: Context): Promise<number> {
-  const [row] = await write(tables, context, () => sql<{ rows: number }>`select ${call} as rows`);
+  const statement = () => sql<{ rows: number }>`select ${call} as rows`;
+  const [row] = await write(tables, context, statement, { isRepeatable: true });
   return row?.rows ?? 0;
 }
 

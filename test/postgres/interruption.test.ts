@@ -2,10 +2,12 @@ import { describe, expect, test } from "vitest";
 import {
   appendList,
   BACKGROUND_CONTEXT as context,
+  type Database,
   entryLabel,
   insertEntry,
   list,
   openDatabase,
+  type PgSessionRepo,
   sessionName,
   setValue,
   value,
@@ -143,6 +145,33 @@ describe("when the answer to a commit is lost", () => {
     proxy.release();
     expect(await commit).toMatchObject({ firstSeq: 1 });
     expect(await other.scanEntries({}, context)).toHaveLength(6000);
+    await database.close();
+  });
+});
+
+describe("what may as well be done twice is done again when its answer gets lost", () => {
+  const operations: Record<string, (at: { database: Database; repo: PgSessionRepo }) => Promise<unknown>> = {
+    "a roll-up": ({ database: { usage } }) => usage.rollUp({ tenant: "default" }, context),
+    "a rebuild of the sums": ({ database: { usage } }) => usage.rebuild({ tenant: "default" }, context),
+    "setting a budget": ({ database: { usage } }) =>
+      usage.budget.set("default", { period: "day", amount: 1 }, context),
+    "removing a budget": ({ database: { usage } }) => usage.budget.remove("default", "day", context),
+    "the metadata of a session": ({ repo }) => repo.setMetadata({ id: "s" }, { team: "red" }, context),
+    "opening for one writer alone": ({ repo }) => repo.openStorage({ id: "s" }, context, { exclusive: true }),
+    "changing a tenant": ({ database: { tenants } }) => tenants.rename("default", "Default"),
+  };
+
+  test.each(Object.entries(operations))("%s", async (_, operation) => {
+    await using at = await openTestDatabase();
+    await using proxy = await openLossyProxy(at.connectionString);
+    const database = await openDatabase({ connectionString: proxy.connectionString, schema: at.schema });
+    const repo = await database.repo("default");
+    await repo.createStorage({ id: "s" }, context);
+    const cut = proxy.loseNextCommit();
+    const done = operation({ database, repo });
+    await cut;
+    proxy.release();
+    await done;
     await database.close();
   });
 });
