@@ -5,13 +5,8 @@ import { type CommitResult, type CommittedWrite, placeWrites, type Write } from 
 import { backOff } from "../session/back-off.ts";
 import { checkBudgets } from "./budgets.ts";
 import { type AdvanceOutcome, advanceOutcome, advanceStatement } from "./commit.ts";
-import {
-  CommitOutcomeUnknownError,
-  DatabaseConnectionLostError,
-  DatabaseFullError,
-  DatabaseUnreachableError,
-  OperationTimeoutError,
-} from "./errors.ts";
+import { CommitOutcomeUnknownError, DatabaseConnectionLostError } from "./errors.ts";
+import { leavesOpen } from "./failure.ts";
 import { findCommit } from "./find-commit.ts";
 import { advanceTips, readHead, type SessionHead } from "./session-head.ts";
 import type { SessionKey } from "./session-key.ts";
@@ -196,11 +191,7 @@ function isLost(error: unknown, { isUncertain }: Plan): boolean {
   return (
     error instanceof CommitOutcomeUnknownError ||
     error instanceof DatabaseConnectionLostError ||
-    (isUncertain &&
-      (error instanceof DatabaseUnreachableError ||
-        error instanceof DatabaseFullError ||
-        error instanceof OperationTimeoutError ||
-        error instanceof CommitContentionError))
+    (isUncertain && leavesOpen(error))
   );
 }
 

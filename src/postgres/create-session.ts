@@ -1,9 +1,11 @@
+import { randomUUID } from "node:crypto";
 import { type Kysely, sql } from "kysely";
 import type { Context } from "../contract/context.ts";
 import { SessionExistsError } from "../contract/errors.ts";
 import type { ReadonlyJsonObject } from "../contract/json.ts";
 import { STORAGE_VERSION } from "../contract/storage.ts";
 import { assertSessionId, assertText, TEXT_LIMITS } from "../contract/text.ts";
+import { type Added, addOnce } from "./add-once.ts";
 import { isTaken } from "./failure.ts";
 import { isExactly } from "./probe.ts";
 import type { DB } from "./schema.generated.ts";
@@ -42,15 +44,24 @@ export interface NewSession {
 /**
  * Adds an empty session, in one round trip.
  *
- * @throws InvalidTextError, InvalidOptionError, SessionExistsError, TenantSuspendedError, TenantLimitError
+ * @throws InvalidTextError, InvalidOptionError, SessionExistsError, TenantSuspendedError, TenantLimitError,
+ *   CommitOutcomeUnknownError
  */
-export function createSession(
+export async function createSession(
   tables: Tables,
   key: SessionKey,
   session: NewSession,
   context: Context,
 ): Promise<PgSessionMetadata> {
-  return readCommitted(tables, context, (trx) => addSession(trx, tables, key, session, { isLast: true }));
+  const addition = { key, commitId: randomUUID(), createdAt: session.createdAt };
+  const { metadata } = await addOnce(tables, addition, (attempted) => {
+    const work = (trx: Transaction, isUncertain: boolean) => {
+      attempted(isUncertain);
+      return addSession(trx, tables, key, session, { isLast: true, commitId: addition.commitId });
+    };
+    return readCommitted(tables, context, work, { isRepeatable: true });
+  });
+  return metadata;
 }
 
 /**
@@ -63,20 +74,24 @@ export async function addSession(
   tables: Tables,
   key: SessionKey,
   session: NewSession,
-  { isLast }: { isLast: boolean } = { isLast: false },
-): Promise<PgSessionMetadata> {
+  { isLast, commitId }: { isLast: boolean; commitId?: string } = { isLast: false },
+): Promise<Added> {
   assertNewSession(session);
-  const statements = [admitSession(tables), insertSession(trx.db, key, session)] as const;
+  const statements = [admitSession(tables), insertSession(trx.db, key, session, commitId)] as const;
   try {
     const [, [row]] = await (isLast ? trx.commitWith(...statements) : trx.send(...statements));
-    return metadataOf(row as MetadataRow);
+    return { metadata: metadataOf(row as MetadataRow), head: newHead() };
   } catch (error) {
     throw isTaken(error, "sessions") ? new SessionExistsError(session.id) : error;
   }
 }
 
-/** Inserts the row of a session without any write, and what it is found by. */
-export function insertSession(db: Kysely<DB>, key: SessionKey, session: NewSession) {
+/**
+ * Inserts the row of a session without any write, and what it is found by.
+ *
+ * @param commitId by which somebody whose connection broke finds out that the session is the one that was added
+ */
+export function insertSession(db: Kysely<DB>, key: SessionKey, session: NewSession, commitId?: string) {
   const head = newHead();
   const { metadata = {} } = session;
   return db
@@ -92,6 +107,7 @@ export function insertSession(db: Kysely<DB>, key: SessionKey, session: NewSessi
           parent_session_id: session.parentSessionId ?? null,
           legacy_parent_path: session.legacyParentSessionPath ?? null,
           root_session_id: rootOf(db, key, session.parentSessionId),
+          last_commit: commitId ?? null,
           next_seq: head.nextSeq,
           ...statsColumns(head.stats),
           metadata: metadataText(metadata),

@@ -37,6 +37,17 @@ export function isServerAway(error: unknown): boolean {
   return isConnectionLoss(error) || code === "57P03" || code === "ECONNREFUSED" || code === "ENOENT";
 }
 
+/** It says nothing of an earlier attempt whose answer got lost. */
+export function leavesOpen(error: unknown): boolean {
+  return (
+    error instanceof DatabaseConnectionLostError ||
+    error instanceof DatabaseUnreachableError ||
+    error instanceof DatabaseFullError ||
+    error instanceof OperationTimeoutError ||
+    error instanceof CommitContentionError
+  );
+}
+
 /** The role may not do this. */
 export function isRefused(error: unknown): boolean {
   return codeOf(error) === "42501";

@@ -1,3 +1,4 @@
+import { randomUUID } from "node:crypto";
 import { type RawBuilder, sql } from "kysely";
 import { assertAddress, branchTip, laneConfig, laneState } from "../contract/address.ts";
 import type { Context } from "../contract/context.ts";
@@ -12,14 +13,14 @@ import type { ForkOptions } from "../contract/session.ts";
 import { assertEntryId, isStorable } from "../contract/text.ts";
 import { emptyUsage } from "../contract/usage.ts";
 import { FORK_POLICY } from "../session/fork-policy.ts";
+import { type Added, addOnce } from "./add-once.ts";
 import { withPath } from "./branch-path.ts";
 import { assertNewSession, insertSession } from "./create-session.ts";
 import { detailOf, isRefusedFork, isTaken } from "./failure.ts";
 import { completeFork, copyEntries, copyState, type ForkedBranch } from "./fork-copies.ts";
 import { isExactly } from "./probe.ts";
-import type { SessionHead } from "./session-head.ts";
 import type { SessionKey } from "./session-key.ts";
-import { isSession, metadataOf, type PgSessionMetadata } from "./session-row.ts";
+import { isSession, metadataOf } from "./session-row.ts";
 import { admitSession, chargeSession } from "./tenant-limits.ts";
 import { onSnapshot, type Tables, type Transaction } from "./transaction.ts";
 
@@ -37,47 +38,58 @@ export interface Fork {
  * next one.
  *
  * @throws SessionNotFoundError, SessionExistsError, ForkError, InvalidOptionError, TenantSuspendedError,
- *   TenantLimitError
+ *   TenantLimitError, CommitOutcomeUnknownError
  */
-export async function forkSession(
+export async function forkSession(tables: Tables, fork: Fork, context: Context): Promise<Added> {
+  const { source, target, options, createdAt } = fork;
+  assertOptions(options);
+  const addition = { key: target, commitId: randomUUID(), createdAt };
+  return addOnce(tables, addition, async (attempted) => {
+    const work = (trx: Transaction, isUncertain: boolean) => {
+      attempted(isUncertain);
+      return copySession(trx, tables, fork, addition.commitId);
+    };
+    try {
+      return await onSnapshot(tables, context, work, { isRepeatable: true });
+    } catch (error) {
+      if (isTaken(error, "sessions")) throw new SessionExistsError(target.sessionId);
+      if (isRefusedFork(error) && options.scope === "branch") throw refusal(source, options, detailOf(error));
+      throw error;
+    }
+  });
+}
+
+async function copySession(
+  trx: Transaction,
   tables: Tables,
   { source, target, options, createdAt }: Fork,
-  context: Context,
-): Promise<{ metadata: PgSessionMetadata; head: SessionHead }> {
-  assertOptions(options);
-  try {
-    return await onSnapshot(tables, context, async (trx) => {
-      const origin = await readOrigin(trx, source, options);
-      const branch = options.scope === "branch" ? selectBranch(source, options, origin) : undefined;
-      const session = {
-        id: target.sessionId,
-        createdAt,
-        parentSessionId: source.sessionId,
-        ...(origin.cwd === null ? {} : { cwd: origin.cwd }),
-        // A search that finds the source is to find its forks too.
-        metadata: JSON.parse(origin.metadata) as ReadonlyJsonObject,
-      };
-      assertNewSession(session);
-      const sent = await trx.commitWith<unknown[]>(
-        admitSession(tables),
-        ...(branch?.tip == null ? [] : [checkBranch(trx, tables, source, branch)]),
-        insertSession(trx.db, target, session),
-        ...(branch !== undefined && branch.tip === null ? [] : [copyEntries(trx.db, source, target, branch)]),
-        copyState(trx.db, "scalar_values", source, target, branch),
-        copyState(trx.db, "list_values", source, target, branch),
-        completeFork(trx.db, target, origin),
-        chargeSession(tables, target),
-      );
-      const [row] = sent.at(-2) as CompletedRow[];
-      if (row === undefined) throw new SessionNotFoundError(target.sessionId);
-      const stats = { messageCount: row.message_count, usage: emptyUsage() };
-      return { metadata: metadataOf(row), head: { nextSeq: origin.next_seq, stats, tips: new Map() } };
-    });
-  } catch (error) {
-    if (isTaken(error, "sessions")) throw new SessionExistsError(target.sessionId);
-    if (isRefusedFork(error) && options.scope === "branch") throw refusal(source, options, detailOf(error));
-    throw error;
-  }
+  commitId: string,
+): Promise<Added> {
+  const origin = await readOrigin(trx, source, options);
+  const branch = options.scope === "branch" ? selectBranch(source, options, origin) : undefined;
+  const session = {
+    id: target.sessionId,
+    createdAt,
+    parentSessionId: source.sessionId,
+    ...(origin.cwd === null ? {} : { cwd: origin.cwd }),
+    // A search that finds the source is to find its forks too.
+    metadata: JSON.parse(origin.metadata) as ReadonlyJsonObject,
+  };
+  assertNewSession(session);
+  const sent = await trx.commitWith<unknown[]>(
+    admitSession(tables),
+    ...(branch?.tip == null ? [] : [checkBranch(trx, tables, source, branch)]),
+    insertSession(trx.db, target, session, commitId),
+    ...(branch !== undefined && branch.tip === null ? [] : [copyEntries(trx.db, source, target, branch)]),
+    copyState(trx.db, "scalar_values", source, target, branch),
+    copyState(trx.db, "list_values", source, target, branch),
+    completeFork(trx.db, target, origin),
+    chargeSession(tables, target),
+  );
+  const [row] = sent.at(-2) as CompletedRow[];
+  if (row === undefined) throw new SessionNotFoundError(target.sessionId);
+  const stats = { messageCount: row.message_count, usage: emptyUsage() };
+  return { metadata: metadataOf(row), head: { nextSeq: origin.next_seq, stats, tips: new Map() } };
 }
 
 type CompletedRow = Awaited<ReturnType<ReturnType<typeof completeFork>["execute"]>>[number];

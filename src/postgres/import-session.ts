@@ -1,10 +1,12 @@
+import { randomUUID } from "node:crypto";
 import type { Context } from "../contract/context.ts";
 import { assertSessionId } from "../contract/text.ts";
 import type { SessionStats } from "../contract/usage.ts";
 import type { CommittedWrite } from "../contract/write.ts";
+import { addOnce } from "./add-once.ts";
 import { addSession, type NewSession } from "./create-session.ts";
 import { ImportWriter } from "./import-writer.ts";
-import { read, readCommitted, type Tables } from "./transaction.ts";
+import { read, readCommitted, type Tables, type Transaction } from "./transaction.ts";
 import type { SpendingEntry } from "./usage-attribution.ts";
 
 /** The file that a session was imported from. */
@@ -55,7 +57,7 @@ export interface SessionImporter {
    *
    * @returns totals of the stored session
    * @throws InvalidTextError, InvalidOptionError, InvalidWriteError, SessionExistsError, DuplicateIdError,
-   *   MissingParentError, TenantSuspendedError, TenantLimitError, and what `open` or its stream throws; then nothing
+   *   MissingParentError, TenantSuspendedError, TenantLimitError, CommitOutcomeUnknownError, and what `open` or its stream throws; then nothing
    *   is left behind
    */
   import(session: NewSession, open: () => ImportStream, context: Context): Promise<SessionStats>;
@@ -107,12 +109,19 @@ export class PgSessionImporter implements SessionImporter {
     };
   }
 
-  #import(session: NewSession, open: () => ImportStream, context: Context): Promise<SessionStats> {
+  async #import(session: NewSession, open: () => ImportStream, context: Context): Promise<SessionStats> {
+    const tables = this.#tables;
     const key = { tenantId: this.#tenantId, sessionId: session.id };
-    // Nobody else can see the session before the end, so there is nothing that a snapshot would protect.
-    return readCommitted(this.#tables, context, async (trx) => {
-      await addSession(trx, this.#tables, key, session);
-      return new ImportWriter(this.#tables, key, trx, session.createdAt).run(open());
+    const addition = { key, commitId: randomUUID(), createdAt: session.createdAt };
+    const { head } = await addOnce(tables, addition, (attempted) => {
+      const work = async (trx: Transaction, isUncertain: boolean) => {
+        attempted(isUncertain);
+        const { metadata } = await addSession(trx, tables, key, session);
+        return { metadata, head: await new ImportWriter(tables, trx, addition).run(open()) };
+      };
+      // Nobody else can see the session before the end, so there is nothing that a snapshot would protect.
+      return readCommitted(tables, context, work, { isRepeatable: true });
     });
+    return head.stats;
   }
 }

@@ -1,6 +1,6 @@
-import { randomUUID } from "node:crypto";
 import { type Compilable, type Kysely, sql } from "kysely";
 import type { SessionStats } from "../contract/usage.ts";
+import type { Addition } from "./add-once.ts";
 import { firstPreview, newName } from "./batch-summary.ts";
 import { TenantLimitError } from "./errors.ts";
 import { type ImportRows, insertJournal, insertRows } from "./import-rows.ts";
@@ -8,7 +8,7 @@ import type { ArchiveRecord, ImportChunk, ImportedWrite, ImportStream } from "./
 import { JournalBlocks } from "./journal-blocks.ts";
 import { Runs } from "./runs.ts";
 import type { DB } from "./schema.generated.ts";
-import { newHead } from "./session-head.ts";
+import { newHead, type SessionHead } from "./session-head.ts";
 import { keyColumns, type SessionKey } from "./session-key.ts";
 import { isSession, statsColumns } from "./session-row.ts";
 import { assertWritable, chargeSession } from "./tenant-limits.ts";
@@ -23,6 +23,7 @@ export class ImportWriter {
   readonly #tables: Tables;
   readonly #key: SessionKey;
   readonly #trx: Transaction;
+  readonly #commitId: string;
   readonly #runs = new Runs();
   readonly #journal = new JournalBlocks();
   /** The chunk that the server works on. */
@@ -34,23 +35,25 @@ export class ImportWriter {
   #name: string | null = null;
   #firstMessage: string | null = null;
 
-  constructor(tables: Tables, key: SessionKey, trx: Transaction, createdAt: number) {
+  constructor(tables: Tables, trx: Transaction, { key, commitId, createdAt }: Addition) {
     this.#tables = tables;
-    this.#key = key;
     this.#trx = trx;
+    this.#key = key;
+    this.#commitId = commitId;
     this.#modifiedAt = createdAt;
   }
 
-  /** Reads the stream to its end, a chunk ahead of the server, and commits. @returns totals of the session */
-  async run(stream: ImportStream): Promise<SessionStats> {
+  /** Reads the stream to its end, a chunk ahead of the server, and commits. */
+  async run(stream: ImportStream): Promise<SessionHead> {
     try {
       for await (const chunk of stream.chunks) await this.#write(chunk);
     } catch (error) {
       await this.#sent.catch(() => {}); // the transaction ends after its last statement
       throw error;
     }
-    await this.#finish(stream.finish());
-    return this.#stats;
+    const end = stream.finish();
+    await this.#finish(end);
+    return { nextSeq: end.nextSeq, stats: this.#stats, tips: new Map() };
   }
 
   async #write({ writes, journal }: ImportChunk): Promise<void> {
@@ -106,7 +109,7 @@ export class ImportWriter {
     return db
       .updateTable("sessions")
       .set({
-        last_commit: randomUUID(),
+        last_commit: this.#commitId,
         next_seq: nextSeq,
         modified_at: this.#modifiedAt,
         ...statsColumns(this.#stats),

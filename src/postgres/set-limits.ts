@@ -37,17 +37,16 @@ export function assertLimits(limits: TenantLimits): void {
 export async function setLimits(tables: Tables, tenant: Tenant, limits: TenantLimits): Promise<void> {
   const isCounted = limits.sessions !== undefined || limits.storedBytes !== undefined;
   if (isCounted) {
-    await readCommitted(tables, BACKGROUND_CONTEXT, (trx) =>
-      trx.commitWith(lockTenant(trx, tenant), startCounting(trx, tenant)),
-    );
+    const start = (trx: Transaction) => trx.commitWith(lockTenant(trx, tenant), startCounting(trx, tenant));
+    await readCommitted(tables, BACKGROUND_CONTEXT, start, { isRepeatable: true });
   }
-  const [[found]] = await serializable(tables, BACKGROUND_CONTEXT, (trx) =>
+  const replace = (trx: Transaction) =>
     trx.commitWith(
       updateLimits(trx, tenant, limits),
       dropReservations(trx, tenant),
       isCounted ? countBytes(trx, tenant) : stopCounting(trx, tenant),
-    ),
-  );
+    );
+  const [[found]] = await serializable(tables, BACKGROUND_CONTEXT, replace, { isRepeatable: true });
   if (found === undefined) throw new TenantNotFoundError(tenant.slug);
 }
 

@@ -1,10 +1,10 @@
 import type { Compilable, Kysely, RawBuilder } from "kysely";
-import type { Context } from "../contract/context.ts";
+import { BACKGROUND_CONTEXT, type Context } from "../contract/context.ts";
 import { CommitContentionError } from "../contract/errors.ts";
 import { backOff } from "../session/back-off.ts";
 import type { Connection } from "./connection.ts";
 import { CommitOutcomeUnknownError } from "./errors.ts";
-import { isAnswer, isRetryable, isServerAway, isStatementLost, typedFailure } from "./failure.ts";
+import { isAnswer, isRetryable, isServerAway, isStatementLost, leavesOpen, typedFailure } from "./failure.ts";
 import type { WireStatement } from "./pipeline.ts";
 import type { GuardedPool } from "./pool.ts";
 import type { DB } from "./schema.generated.ts";
@@ -107,19 +107,28 @@ export async function write<TRow>(
   tables: Tables,
   context: Context,
   statement: (db: Kysely<DB>) => Statement<TRow>,
-  options: Pick<WorkOptions, "isRepeatable"> = {},
+  options: Repetition = {},
 ): Promise<TRow[]> {
   const work = (trx: Transaction) => trx.commitWith<[TRow]>(statement(trx.db));
   const [rows] = await readCommitted(tables, context, work, options);
   return rows;
 }
 
-interface WorkOptions {
-  /** Default `generic`; `custom` has every statement planned for its parameters, also those that foreign keys run. */
-  readonly plans?: Plans;
-  /** Whether it may be done twice, so that it is done again when nobody knows whether it was. Default false. */
+interface Repetition {
+  /**
+   * Whether it may be done twice, so that it is done again when nobody knows whether it was, for up to
+   * {@link UNCERTAIN_FOR_MS} whatever the context says. Default false.
+   */
   readonly isRepeatable?: boolean;
 }
+
+interface WorkOptions extends Repetition {
+  /** Default `generic`; `custom` has every statement planned for its parameters, also those that foreign keys run. */
+  readonly plans?: Plans;
+}
+
+/** For how long the outcome of something whose connection broke is looked for. */
+export const UNCERTAIN_FOR_MS = 30_000;
 
 /** Runs `work` in a READ COMMITTED transaction, for work that depends on no row but those it locks or adds. */
 export function readCommitted<T>(
@@ -157,16 +166,26 @@ const PLANNER: Record<Plans, readonly string[]> = {
  * @throws CommitContentionError after too many attempts
  * @throws CommitOutcomeUnknownError when the connection broke while the commit was under way
  */
-export function serializable<T>(tables: Tables, context: Context, work: Work<T>): Promise<T> {
-  return repeated(tables, context, "isolation level serializable", work);
+export function serializable<T>(
+  tables: Tables,
+  context: Context,
+  work: Work<T>,
+  options: Repetition = {},
+): Promise<T> {
+  return repeated(tables, context, "isolation level serializable", work, options);
 }
 
 /**
  * Runs `work` on one snapshot (REPEATABLE READ), for work on whole sessions that decides nothing by what it reads:
  * SERIALIZABLE would make it fail as long as anybody commits.
  */
-export function onSnapshot<T>(tables: Tables, context: Context, work: Work<T>): Promise<T> {
-  return repeated(tables, context, "isolation level repeatable read", work);
+export function onSnapshot<T>(
+  tables: Tables,
+  context: Context,
+  work: Work<T>,
+  options: Repetition = {},
+): Promise<T> {
+  return repeated(tables, context, "isolation level repeatable read", work, options);
 }
 
 /**
@@ -202,7 +221,8 @@ export async function* streamOnSnapshot<T>(
   }
 }
 
-type Work<T> = (trx: Transaction) => Promise<T>;
+/** @param isUncertain whether it may have been done before, by an attempt whose answer got lost */
+type Work<T> = (trx: Transaction, isUncertain: boolean) => Promise<T>;
 
 async function repeated<T>(
   tables: Tables,
@@ -212,27 +232,37 @@ async function repeated<T>(
   { plans = "generic", isRepeatable = false }: WorkOptions = {},
 ): Promise<T> {
   const begin = beginning(tables, mode, plans, context);
-  const patience = new Patience(tables, context);
+  let patience = new Patience(tables, context);
+  let lost: CommitOutcomeUnknownError | undefined;
   for (let attempt = 1; ; attempt++) {
     try {
       return await withConnection(patience, (connection) =>
-        attemptOnce(new SentTransaction(tables.db, connection, begin), work),
+        attemptOnce(new SentTransaction(tables.db, connection, begin), (trx) =>
+          work(trx, lost !== undefined),
+        ),
       );
     } catch (error) {
       if (isStatementLost(error) && tables.pool.stopPreparing()) continue;
-      if (!isRetryable(error) && !(isRepeatable && error instanceof CommitOutcomeUnknownError)) {
-        await patience.waitOrThrow(error);
+      if (isRepeatable && error instanceof CommitOutcomeUnknownError) {
+        // It may have happened, so now it has to be reported.
+        if (lost === undefined) patience = new Patience(tables, BACKGROUND_CONTEXT, UNCERTAIN_FOR_MS);
+        lost = error;
+      } else if (!isRetryable(error)) {
+        await patience.waitOrThrow(error).catch((failure) => {
+          throw lost !== undefined && leavesOpen(failure) ? lost : failure;
+        });
         continue;
       }
-      if (attempt === MAX_ATTEMPTS) {
-        throw isRetryable(error) ? new CommitContentionError(attempt, { cause: error }) : error;
-      }
+      if (attempt === MAX_ATTEMPTS) throw lost ?? new CommitContentionError(attempt, { cause: error });
       await backOff(attempt);
     }
   }
 }
 
-async function attemptOnce<T>(transaction: SentTransaction, work: Work<T>): Promise<T> {
+async function attemptOnce<T>(
+  transaction: SentTransaction,
+  work: (trx: Transaction) => Promise<T>,
+): Promise<T> {
   const result = await work(transaction);
   await transaction.commit();
   return result;
@@ -329,10 +359,10 @@ class Patience {
   readonly #until: number;
   #attempt = 0;
 
-  constructor(tables: Tables, context: Context) {
+  constructor(tables: Tables, context: Context, forMs = timeoutsOf(context, tables.timeouts).reconnectMs) {
     this.#tables = tables;
     this.#context = context;
-    this.#until = performance.now() + timeoutsOf(context, tables.timeouts).reconnectMs;
+    this.#until = performance.now() + forMs;
   }
 
   async connect(): Promise<Connection> {

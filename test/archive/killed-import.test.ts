@@ -4,9 +4,12 @@ import { join } from "node:path";
 import { text } from "node:stream/consumers";
 import { expect, test } from "vitest";
 import { BACKGROUND_CONTEXT as context } from "../../src/contract/context.ts";
+import { openDatabase } from "../../src/index.ts";
+import type { SessionImporter } from "../../src/postgres/import-session.ts";
 import { Random } from "../chaos/random.ts";
 import { openTestDatabase, type TestDatabase } from "../support/database.ts";
 import { importAll } from "../support/import-all.ts";
+import { openLossyProxy } from "../support/lossy-proxy.ts";
 import { jsonl, type Scratch, scratch } from "./scratch.ts";
 
 const EXAMPLES = join(import.meta.dirname, "../../examples/archives");
@@ -92,3 +95,32 @@ async function rowsOf({ admin, schema }: TestDatabase): Promise<unknown> {
   }
   return rows;
 }
+
+test("a file whose last answer gets lost counts as imported, and is stored once", async () => {
+  await using directory = await scratch();
+  const header = { type: "session", version: 3, id: "lost", timestamp, cwd: "/srv" };
+  const message = { role: "user", content: "why?" };
+  await directory.write(
+    "lost.jsonl",
+    jsonl(header, { type: "message", id: "r", parentId: null, timestamp, message }),
+  );
+  await using at = await openTestDatabase();
+  await using proxy = await openLossyProxy(at.connectionString);
+  const database = await openDatabase({ connectionString: proxy.connectionString, schema: at.schema });
+  const { importer } = await database.repo("default");
+  const lossy: SessionImporter = {
+    connections: importer.connections,
+    find: (id, context) => importer.find(id, context),
+    import: (session, open, context) => {
+      proxy.loseNextCommit().then(() => proxy.release());
+      return importer.import(session, open, context);
+    },
+  };
+  expect(await importAll(lossy, directory.path, {}, context)).toMatchObject({
+    imported: 1,
+    failed: 0,
+    files: [{ status: "imported", entries: 1 }],
+  });
+  expect(await importAll(importer, directory.path, {}, context)).toMatchObject({ unchanged: 1 });
+  await database.close();
+});

@@ -158,12 +158,13 @@ describe("what may as well be done twice is done again when its answer gets lost
     "removing a budget": ({ database: { usage } }) => usage.budget.remove("default", "day", context),
     "the metadata of a session": ({ repo }) => repo.setMetadata({ id: "s" }, { team: "red" }, context),
     "opening for one writer alone": ({ repo }) => repo.openStorage({ id: "s" }, context, { exclusive: true }),
+    "the limits of a tenant": ({ database: { tenants } }) => tenants.setLimits("default", { sessions: 9 }),
     "changing a tenant": ({ database: { tenants } }) => tenants.rename("default", "Default"),
   };
 
   test.each(Object.entries(operations))("%s", async (_, operation) => {
     await using at = await openTestDatabase();
-    await using proxy = await openLossyProxy(at.connectionString);
+    await using proxy = await openLossyProxy(at.ownerConnectionString);
     const database = await openDatabase({ connectionString: proxy.connectionString, schema: at.schema });
     const repo = await database.repo("default");
     await repo.createStorage({ id: "s" }, context);
@@ -172,6 +173,115 @@ describe("what may as well be done twice is done again when its answer gets lost
     await cut;
     proxy.release();
     await done;
+    await database.close();
+  });
+});
+
+describe("when the answer to adding or removing a session is lost", () => {
+  const entry = insertEntry({ id: "a", parentId: null, type: "custom", customType: "x" });
+
+  /** A repository whose next commit loses its answer. */
+  async function openLossy(at: TestDatabase, proxy: LossyProxy) {
+    const database = await openDatabase({ connectionString: proxy.connectionString, schema: at.schema });
+    const repo = await database.repo("default");
+    const lose = async <T>(operation: () => Promise<T>, meanwhile?: () => Promise<unknown>): Promise<T> => {
+      const cut = proxy.loseNextCommit();
+      const done = operation();
+      done.catch(() => {}); // awaited below
+      await cut;
+      await meanwhile?.();
+      proxy.release();
+      return await done;
+    };
+    return { database, repo, lose, other: await at.database.repo("default") };
+  }
+
+  test("a session that was created is returned, and can be written", async () => {
+    await using at = await openTestDatabase();
+    await using proxy = await openLossyProxy(at.connectionString);
+    const { database, repo, lose, other } = await openLossy(at, proxy);
+    const session = await lose(() => repo.create({ id: "s", cwd: "/srv", metadata: { a: 1 } }, context));
+    expect(session.metadata).toMatchObject({ id: "s", cwd: "/srv", metadata: { a: 1 } });
+    await session.setName("mine", context);
+    expect(await other.list(undefined, context)).toEqual([session.metadata]);
+    await database.close();
+  });
+
+  test("also where it was the last that its tenant may have", async () => {
+    await using at = await openTestDatabase();
+    await using proxy = await openLossyProxy(at.connectionString);
+    const { database, repo, lose } = await openLossy(at, proxy);
+    await at.owner.tenants.setLimits("default", { sessions: 1 });
+    expect((await lose(() => repo.create({ id: "s" }, context))).metadata.id).toBe("s");
+    await expect(repo.create({ id: "t" }, context)).rejects.toMatchObject({ code: "tenant_limit" });
+    await database.close();
+  });
+
+  test("another's session with the same id is not taken for it", async () => {
+    await using at = await openTestDatabase();
+    await using proxy = await openLossyProxy(at.connectionString);
+    const { database, repo, lose, other } = await openLossy(at, proxy);
+    const again = lose(
+      () => repo.create({ id: "t" }, context),
+      async () => {
+        await other.delete({ id: "t" }, context);
+        await other.create({ id: "t" }, context);
+      },
+    );
+    await expect(again).rejects.toMatchObject({ code: "session_exists" });
+    await database.close();
+  });
+
+  test("and where others have written to it since, the error says that it cannot be told", async () => {
+    await using at = await openTestDatabase();
+    await using proxy = await openLossyProxy(at.connectionString);
+    const { database, repo, lose, other } = await openLossy(at, proxy);
+    const created = lose(
+      () => repo.create({ id: "s" }, context),
+      async () => (await other.openStorage({ id: "s" }, context)).commit([entry], context),
+    );
+    await expect(created).rejects.toMatchObject({ code: "commit_outcome_unknown" });
+    await database.close();
+  });
+
+  test("a fork is returned, and goes on from its source's next write", async () => {
+    await using at = await openTestDatabase();
+    await using proxy = await openLossyProxy(at.connectionString);
+    const { database, repo, lose, other } = await openLossy(at, proxy);
+    const storage = await repo.createStorage({ id: "s" }, context);
+    await storage.commit([entry], context);
+    const fork = await lose(
+      () => repo.fork({ id: "s" }, { id: "f", scope: "tree" }, context),
+      () => other.delete({ id: "s" }, context),
+    );
+    expect(fork.metadata).toMatchObject({ id: "f", parentSessionId: "s" });
+    await fork.setName("fork", context);
+    expect(await fork.getValue(sessionName, context)).toMatchObject({ seq: 2 });
+    expect(await fork.findEntries({}, context)).toMatchObject([{ id: "a" }]);
+    await database.close();
+  });
+
+  test("a session that was deleted is gone, without an error", async () => {
+    await using at = await openTestDatabase();
+    await using proxy = await openLossyProxy(at.connectionString);
+    const { database, repo, lose, other } = await openLossy(at, proxy);
+    await other.create({ id: "s" }, context);
+    await lose(() => repo.delete({ id: "s" }, context));
+    expect(await other.list(undefined, context)).toEqual([]);
+    await expect(repo.delete({ id: "s" }, context)).rejects.toMatchObject({ code: "session_not_found" });
+    await database.close();
+  });
+
+  test("aborting meanwhile does not leave it open", async () => {
+    await using at = await openTestDatabase();
+    await using proxy = await openLossyProxy(at.connectionString);
+    const { database, repo, lose } = await openLossy(at, proxy);
+    const controller = new AbortController();
+    const created = lose(
+      () => repo.create({ id: "s" }, withAbortSignal(controller.signal, context)),
+      async () => controller.abort(),
+    );
+    expect((await created).metadata.id).toBe("s");
     await database.close();
   });
 });
