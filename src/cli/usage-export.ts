@@ -2,6 +2,7 @@ import type { Command } from "commander";
 import type { ConnectionOptions } from "./connection.ts";
 import { connect } from "./connection.ts";
 import { CursorFile } from "./cursor-file.ts";
+import { EXIT } from "./exit-codes.ts";
 import { context } from "./interruption.ts";
 import { formatCount, tell } from "./output.ts";
 import { ALL_TENANTS, scopeOf } from "./usage-sums.ts";
@@ -24,7 +25,8 @@ export function addUsageExport(usage: Command): void {
       "after",
       `
 For billing systems. The cursor is written after the rows that it stands for; if the command is killed in between, the
-next run prints them again: tenantId, sessionId and id together tell a row.
+next run prints them again: tenantId, sessionId and id together tell a row. Print into a file: what is in a pipe when
+its reader dies is lost, and the cursor may be past it. The exit code is 1 if a reader did not take all rows.
 
 Examples:
   pi-sessions usage export > ledger.jsonl
@@ -40,6 +42,8 @@ Examples:
         { ...scopeOf(options), ...(after === undefined ? {} : { after }) },
         context,
       );
+      // Stays so if the reader stops early: it has not got everything.
+      process.exitCode = EXIT.foundFailures;
       let rows = 0;
       let cursor: string | undefined;
       for await (const change of changes) {
@@ -49,6 +53,7 @@ Examples:
         if (rows % ROWS_PER_CURSOR === 0) await file?.write(cursor);
       }
       if (cursor !== undefined) await file?.write(cursor);
+      process.exitCode = EXIT.done;
       tell(`${formatCount(rows)} rows.`);
     });
 }

@@ -65,6 +65,18 @@ test("the ledger is exported once, run by run, with a cursor in a file", async (
   expect((await readFile(file, "utf8")).trim()).not.toBe("");
 });
 
+test("a reader that does not take all rows is told by the exit code", async () => {
+  await spend(2_000);
+  const {
+    process: child,
+    firstLine,
+    finished,
+  } = startCommand(["usage", "export", "--database-url", at.connectionString, "--schema", at.schema]);
+  await firstLine;
+  child.stdout.destroy();
+  expect((await finished).code).toBe(1);
+});
+
 test("a cursor file that holds something else is refused, and so is a role that does not see all tenants", async () => {
   const file = join(directory, "broken");
   await writeFile(file, "not a cursor\n");
