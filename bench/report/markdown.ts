@@ -88,21 +88,14 @@ function growthTable(growth: readonly Growth[]): string {
   );
 }
 
+/** Of what was measured: `--only` leaves most of it out. */
 function goalTable(goals: readonly Goal[]): string {
-  return table(
-    ["", "goal", "measured", ""],
-    goals.map(({ text, goal, ratio }) => [
-      text,
-      `${goal}×`,
-      ratio === undefined ? "–" : `${digits(ratio)}×`,
-      verdict(goal, ratio),
-    ]),
+  const rows = goals.flatMap(({ text, goal, ratio }) =>
+    ratio === undefined
+      ? []
+      : [[text, `${goal}×`, `${digits(ratio)}×`, ratio >= goal ? "reached" : "missed"]],
   );
-}
-
-function verdict(goal: number, ratio: number | undefined): string {
-  if (ratio === undefined) return "not measured";
-  return ratio >= goal ? "reached" : "missed";
+  return table(["", "goal", "measured", ""], rows);
 }
 
 function quantity(value: number, unit: Unit): string {

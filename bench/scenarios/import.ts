@@ -11,12 +11,15 @@ import {
   openDatabase,
 } from "../../src/index.ts";
 import { writeArchives } from "../import/archives.ts";
+import { serverCpuMs } from "../measuring/cpu.ts";
 import { interleave } from "../measuring/rounds.ts";
 import { lineOf, OURS } from "../report/compare.ts";
+import type { Line } from "../report/line.ts";
 import type { Bench } from "./bench.ts";
 import type { Findings } from "./scenario.ts";
 
 export const IMPORT = "Import archives";
+const IMPORT_COST = "What an import costs beside time";
 export const RAW_COPY = "COPY of the lines into one text column";
 
 /** Files of version 3 into sessions, against the same bytes into a table that knows nothing of them. */
@@ -49,13 +52,50 @@ export async function measureImport(bench: Bench): Promise<Findings> {
     },
     { name: RAW_COPY, work: () => copyAll(raw, paths) },
   ];
+  const costs = new ProcessorTimes(server.postmasterPid);
   const samples = await interleave(
-    contenders.map(({ name, work }) => ({ name, sample: () => timed(server.query, work) })),
+    contenders.map(({ name, work }) => ({
+      name,
+      sample: () => timed(server.query, () => costs.measure(name, work)),
+    })),
     { rounds: bench.options.isQuick ? 2 : 5 },
   );
   const bytes = (await Promise.all(paths.map((path) => stat(path)))).reduce((sum, { size }) => sum + size, 0);
   const work = `${paths.length} files of version 3, ${Math.round(bytes / 1_000_000)} MB`;
-  return { lines: [lineOf({ section: IMPORT, work, unit: "ms" }, samples)] };
+  return { lines: [lineOf({ section: IMPORT, work, unit: "ms" }, samples), ...costs.lines()] };
+}
+
+/** What the work of each contender takes both sides. */
+class ProcessorTimes {
+  readonly #postmasterPid: number;
+  readonly #client = new Map<string, number[]>();
+  readonly #server = new Map<string, number[]>();
+
+  constructor(postmasterPid: number) {
+    this.#postmasterPid = postmasterPid;
+  }
+
+  async measure(name: string, work: () => Promise<void>): Promise<void> {
+    const before = await serverCpuMs(this.#postmasterPid);
+    const start = process.cpuUsage();
+    await work();
+    const { user, system } = process.cpuUsage(start);
+    const after = await serverCpuMs(this.#postmasterPid);
+    add(this.#client, name, (user + system) / 1_000);
+    if (before !== undefined && after !== undefined) add(this.#server, name, after - before);
+  }
+
+  lines(): Line[] {
+    const line = (work: string) => ({ section: IMPORT_COST, work, unit: "ms" }) as const;
+    return [
+      lineOf(line("processor time of the importing process"), this.#client),
+      ...(this.#server.size === 0 ? [] : [lineOf(line("processor time of the server"), this.#server)]),
+    ];
+  }
+}
+
+function add(samples: Map<string, number[]>, name: string, sample: number): void {
+  samples.set(name, [...(samples.get(name) ?? []), sample]);
 }
 
 /** Each begins after a checkpoint, so that none writes the pages of the other. */
