@@ -94,12 +94,23 @@ export class Tenants {
       if (limits !== undefined) assertLimits(limits);
       try {
         await write(tables, BACKGROUND_CONTEXT, (db) =>
-          db.insertInto("tenants").values({
-            tenant_id: tenant.tenantId,
-            slug,
-            settings: text,
-            ...(name === undefined ? {} : { name }),
-          }),
+          db
+            .with("created", (cte) =>
+              cte
+                .insertInto("tenants")
+                .values({
+                  tenant_id: tenant.tenantId,
+                  slug,
+                  settings: text,
+                  ...(name === undefined ? {} : { name }),
+                })
+                .returning(["tenant_id", "slug"]),
+            )
+            .insertInto("usage_tenants")
+            .columns(["tenant_id", "slug", "position"])
+            .expression((eb) =>
+              eb.selectFrom("created").select(["tenant_id", "slug", eb.lit(0).as("position")]),
+            ),
         );
       } catch (error) {
         if (isTaken(error, "tenants")) throw new TenantExistsError(slug);

@@ -64,8 +64,8 @@ export interface UsageGroup extends UsageSums {
   /**
    * The value of each key of the report. Units of time by their beginning in the report's time zone: hour
    * `2026-11-01T01:00+01:00`, day `2026-11-01`, week `2026-10-26` (its Monday), month `2026-11`. A tenant by its slug
-   * in a report of one tenant, else by its id. Null: a session without working directory, or without the dimension; in
-   * the remainder, every key but the unit of time.
+   * (among all tenants, one that was inserted by hand by its id, until its first roll-up). Null: a session without
+   * working directory, or without the dimension; in the remainder, every key but the unit of time.
    */
   group: { readonly [key in UsageKey]?: string | null };
   /** Whether this is the sum of all groups that `top` leaves over. */

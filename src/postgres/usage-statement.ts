@@ -205,7 +205,7 @@ function factColumn(key: UsageKey, { tenant }: Question): RawBuilder<unknown> {
   return sql`(f.dimensions ->> ${dimension}::text) collate "C"`;
 }
 
-/** A tenant by its slug, which analysts know of tenants that have sums. */
+/** A tenant by its slug, where analysts find it too. */
 function shownKey(db: Kysely<DB>, key: UsageKey, { tenant }: Question, name: string): RawBuilder<unknown> {
   const value = sql.ref(name);
   if (key !== "tenant" || tenant !== undefined) return value;
