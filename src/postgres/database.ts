@@ -14,6 +14,7 @@ import { PgSessionRepo } from "./repo.ts";
 import type { MigrationRoles } from "./roles.ts";
 import type { DB } from "./schema.generated.ts";
 import { assertSchemaName, DEFAULT_SCHEMA } from "./schema-name.ts";
+import { SchemaVersion } from "./schema-version.ts";
 import { tenantSetting } from "./tenant-setting.ts";
 import { Tenants } from "./tenants.ts";
 import { assertTimeouts, type Timeouts, timeoutSettings } from "./timeouts.ts";
@@ -89,7 +90,7 @@ export async function openDatabase(options: OpenDatabaseOptions | pg.Pool): Prom
  *
  * Besides the errors that a method names, any call of it, of its tenants, repositories and sessions may reject with
  * DatabaseClosedError, DatabaseUnreachableError, DatabaseConnectionLostError, DatabaseNotMigratedError,
- * DatabasePermissionError, OperationTimeoutError, PreparedStatementLostError or StoredDataError; a call that writes
+ * DatabaseTooNewError, DatabasePermissionError, OperationTimeoutError, PreparedStatementLostError or StoredDataError; a call that writes
  * also with TenantNotFoundError (the tenant was deleted), DatabaseFullError, DatabaseLimitError,
  * CommitContentionError or CommitOutcomeUnknownError.
  */
@@ -102,13 +103,15 @@ export class Database {
   readonly usage: Usage;
   readonly #tables: Tables;
   readonly #sessions = new OpenSessions();
+  readonly #version: SchemaVersion;
 
   /** @internal Use {@link openDatabase}. */
   constructor(tables: Tables) {
     this.#tables = tables;
     this.schema = tables.schema;
-    this.tenants = new Tenants(tables, this.#sessions);
-    this.usage = new Usage(tables, this.#sessions);
+    this.#version = new SchemaVersion(tables);
+    this.tenants = new Tenants(tables, this.#sessions, this.#version);
+    this.usage = new Usage(tables, this.#sessions, this.#version);
   }
 
   /**
@@ -143,6 +146,7 @@ export class Database {
    */
   async repo(tenant: string): Promise<PgSessionRepo> {
     const { tenantId, slug } = await this.#sessions.run(() => findTenant(this.#tables, tenant));
+    this.#version.remember();
     return new PgSessionRepo({ ...this.#tables, tenant: { tenantId, slug } }, tenantId, this.#sessions);
   }
 

@@ -1,12 +1,7 @@
 import { sql } from "kysely";
 import { BACKGROUND_CONTEXT } from "../contract/context.ts";
-import {
-  DatabaseNotMigratedError,
-  DatabaseTooNewError,
-  TenantBeingDeletedError,
-  TenantNotFoundError,
-} from "./errors.ts";
-import { knownMigrations, MIGRATION_TABLE } from "./migrations.ts";
+import { TenantBeingDeletedError, TenantNotFoundError } from "./errors.ts";
+import { appliedColumn, assertVersion } from "./schema-version.ts";
 import { type Tenant, tenantOf } from "./tenant-id.ts";
 import { read, type Tables } from "./transaction.ts";
 
@@ -31,18 +26,9 @@ export async function findTenant(tables: Tables, slug: string): Promise<FoundTen
       .selectFrom(sql<{ one: number }>`(select 1)`.as<"outcome">(sql`outcome(one)`))
       .leftJoin("tenants as t", (join) => join.on("t.tenant_id", "=", tenant.tenantId))
       .select(["t.tenant_id", "t.suspended_at", "t.deleting"])
-      .select(
-        sql<string | null>`(
-          select string_agg(name, ',' order by name collate "C") from ${sql.id(tables.schema, MIGRATION_TABLE)})`.as(
-          "applied",
-        ),
-      ),
+      .select(appliedColumn(tables).as("applied")),
   );
-  const applied = found?.applied?.split(",") ?? [];
-  const known = await knownMigrations();
-  const unknown = applied.filter((name) => !known.includes(name));
-  if (unknown.length > 0) throw new DatabaseTooNewError(tables.schema, unknown);
-  if (known.some((name) => !applied.includes(name))) throw new DatabaseNotMigratedError(tables.schema);
+  await assertVersion(tables.schema, found?.applied);
   if (found === undefined || found.tenant_id === null) throw new TenantNotFoundError(slug);
   if (found.deleting === true) throw new TenantBeingDeletedError(slug);
   return { ...tenant, isSuspended: found.suspended_at !== null };

@@ -13,6 +13,7 @@ import {
 import { isTaken } from "./failure.ts";
 import type { OpenSessions } from "./open-sessions.ts";
 import type { DB } from "./schema.generated.ts";
+import type { SchemaVersion } from "./schema-version.ts";
 import { assertLimits, setLimits, type TenantLimits } from "./set-limits.ts";
 import { type Tenant, tenantOf } from "./tenant-id.ts";
 import { read, readCommitted, type Tables, write } from "./transaction.ts";
@@ -74,11 +75,13 @@ export interface TenantListOptions {
 export class Tenants {
   readonly #tables: Tables;
   readonly #sessions: OpenSessions;
+  readonly #version: SchemaVersion;
 
   /** @internal */
-  constructor(tables: Tables, sessions: OpenSessions) {
+  constructor(tables: Tables, sessions: OpenSessions, version: SchemaVersion) {
     this.#tables = tables;
     this.#sessions = sessions;
+    this.#version = version;
   }
 
   /**
@@ -136,7 +139,10 @@ export class Tenants {
    * @throws InvalidTextError, InvalidOptionError, DatabasePermissionError when the role sees one tenant at a time
    */
   list(options: TenantListOptions = {}): Promise<TenantRecord[]> {
-    return this.#sessions.run(() => listTenants(this.#tables, options));
+    return this.#sessions.run(async () => {
+      await this.#version.confirm();
+      return listTenants(this.#tables, options);
+    });
   }
 
   /**
@@ -233,6 +239,7 @@ export class Tenants {
   #run<T>(slug: string, work: (tables: Tables, tenant: Tenant) => Promise<T>): Promise<T> {
     return this.#sessions.run(async () => {
       const tenant = tenantOf(slug);
+      await this.#version.confirm();
       return work({ ...this.#tables, tenant }, tenant);
     });
   }

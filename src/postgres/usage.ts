@@ -2,6 +2,7 @@ import type { Context } from "../contract/context.ts";
 import { readDimensions, setDimensions } from "./billing-dimensions.ts";
 import type { OpenSessions } from "./open-sessions.ts";
 import { raisePositions } from "./raise-positions.ts";
+import type { SchemaVersion } from "./schema-version.ts";
 import { several } from "./several.ts";
 import { type Tenant, tenantOf } from "./tenant-id.ts";
 import { listTenants } from "./tenants.ts";
@@ -27,11 +28,13 @@ export class Usage {
   readonly budget: Budgets;
   readonly #tables: Tables;
   readonly #sessions: OpenSessions;
+  readonly #version: SchemaVersion;
 
   /** @internal */
-  constructor(tables: Tables, sessions: OpenSessions) {
+  constructor(tables: Tables, sessions: OpenSessions, version: SchemaVersion) {
     this.#tables = tables;
     this.#sessions = sessions;
+    this.#version = version;
     this.budget = new Budgets((slug, work) => this.#run(slug, work));
   }
 
@@ -70,7 +73,7 @@ export class Usage {
    * );
    */
   report(options: UsageReportOptions, context: Context): Promise<UsageReport> {
-    return this.#sessions.run(() => reportUsage(this.#tables, options, context));
+    return this.#admit(() => reportUsage(this.#tables, options, context));
   }
 
   /**
@@ -110,6 +113,7 @@ export class Usage {
   async *changes({ tenant, after }: UsageChangesOptions, context: Context): AsyncGenerator<UsageChange> {
     const found = tenant === undefined ? undefined : tenantOf(tenant);
     const tables = found === undefined ? this.#tables : { ...this.#tables, tenant: found };
+    await this.#admit(async () => {});
     yield* usageChanges(tables, found, after, context);
   }
 
@@ -121,7 +125,7 @@ export class Usage {
    * @throws DatabasePermissionError when the role does not own the schema
    */
   afterRestore(context: Context): Promise<void> {
-    return this.#sessions.run(() => raisePositions(this.#tables, context));
+    return this.#admit(() => raisePositions(this.#tables, context));
   }
 
   #ofEach(
@@ -129,7 +133,7 @@ export class Usage {
     context: Context,
     work: (tables: Tables, tenant: Tenant, context: Context) => Promise<number>,
   ): Promise<number> {
-    return this.#sessions.run(async () => {
+    return this.#admit(async () => {
       const slugs = tenant === undefined ? await allSlugs(this.#tables) : [tenant];
       let rows = 0;
       await several(slugs, { atOnce: TENANTS_AT_ONCE }, async (slug) => {
@@ -142,9 +146,16 @@ export class Usage {
   }
 
   #run<T>(slug: string, work: (tables: Tables, tenant: Tenant) => Promise<T>): Promise<T> {
-    return this.#sessions.run(async () => {
+    return this.#admit(async () => {
       const tenant = tenantOf(slug);
       return work({ ...this.#tables, tenant }, tenant);
+    });
+  }
+
+  #admit<T>(operation: () => Promise<T>): Promise<T> {
+    return this.#sessions.run(async () => {
+      await this.#version.confirm();
+      return operation();
     });
   }
 }

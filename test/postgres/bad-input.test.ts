@@ -4,6 +4,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import {
   appendList,
   BACKGROUND_CONTEXT as context,
+  type Database,
   insertEntry,
   insertUsage,
   list,
@@ -257,9 +258,23 @@ describe("a database", () => {
     expect(await codeOf(() => openDatabase({ connectionString: url.href }))).toBe("database_unreachable");
   });
 
+  const operations = (database: Database): (() => Promise<unknown>)[] => [
+    () => database.repo("default"),
+    () => database.withTenant("default", async () => {}),
+    () => database.tenants.list(),
+    () => database.tenants.create({ slug: "acme" }),
+    () => database.usage.report({ tenant: "default" }, context),
+    () => database.usage.rollUp({ tenant: "default" }, context),
+    () => database.usage.changes({ tenant: "default" }, context).next(),
+    () => database.usage.budget.list("default", context),
+    () => database.usage.afterRestore(context),
+  ];
+
   test("that is not migrated is not migrated silently", async () => {
     await using fresh = await openTestDatabase({ migrated: false });
-    expect(await codeOf(() => fresh.database.repo("default"))).toBe("database_not_migrated");
+    for (const operation of operations(fresh.database)) {
+      expect(await codeOf(operation)).toBe("database_not_migrated");
+    }
     const { rows } = await fresh.admin.query("select from pg_namespace where nspname = $1", [fresh.schema]);
     expect(rows).toHaveLength(0);
   });
@@ -269,7 +284,9 @@ describe("a database", () => {
     await newer.admin.query(
       `insert into "${newer.schema}".kysely_migration values ('9999_future', '2999-01-01T00:00:00.000Z')`,
     );
-    expect(await codeOf(() => newer.database.repo("default"))).toBe("database_too_new");
+    for (const operation of operations(newer.database)) {
+      expect(await codeOf(operation)).toBe("database_too_new");
+    }
     expect(await codeOf(() => newer.database.migrate())).toBe("database_too_new");
   });
 

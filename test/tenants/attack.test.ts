@@ -1205,7 +1205,7 @@ describe("an analyst", () => {
       `select ${at.schema}.rebuild_usage(${id})`,
       `select ${at.schema}.forget_usage(${id}, 'victim-session')`,
       ...tables.map(({ name }) => `select * from ${evil}.plain_${name}`),
-      `select * from ${at.schema}.kysely_migration`,
+      `select * from ${at.schema}.kysely_migration_lock`,
       `create policy stolen on ${at.schema}.usage_ledger using (true)`,
       `alter table ${at.schema}.usage_ledger disable row level security`,
       `set role ${at.applicationRole}`,
