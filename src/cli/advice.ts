@@ -28,12 +28,16 @@ const REMEDIES: Readonly<Record<string, string>> = {
 
 /** What this program calls the options of the library. */
 const OPTIONS: Readonly<Record<string, string>> = {
+  amount: "--amount",
   by: "--by",
   column: "--chart",
   compare: "--compare",
   connectionString: "--database-url",
   cumulative: "--cumulative",
+  dimensions: "[keys...]",
+  exclude: "--exclude",
   from: "--from",
+  include: "--include",
   metadata: "--metadata",
   "orderBy.column": "--order",
   role: "--application-role or --analyst-role",
@@ -45,10 +49,19 @@ const OPTIONS: Readonly<Record<string, string>> = {
 /** The error as it is told at the command line. */
 export function toldError(error: PiSessionError): string {
   if (error instanceof InvalidOptionError) {
-    const option = error.option.startsWith("where.") ? "--where" : OPTIONS[error.option];
-    return option === undefined ? error.message : error.message.replace(`\`${error.option}\``, option);
+    const [, filter] = /^where\.(.+)$/s.exec(error.option) ?? [];
+    const option = filter === undefined ? OPTIONS[error.option] : `--where ${filter}`;
+    if (option === undefined) return error.message;
+    return withOptions(error.message.replace(`\`${error.option}\``, () => option));
   }
   return toldReason(error.code, error.message);
+}
+
+/** What it says to do may name other options. */
+function withOptions(message: string): string {
+  const advice = message.lastIndexOf(": ");
+  const named = message.slice(advice).replaceAll(/`(\w+)`/g, (text, name: string) => OPTIONS[name] ?? text);
+  return message.slice(0, advice) + named;
 }
 
 /** A text that says why something was refused and what to do, of which the code alone is known. */

@@ -80,3 +80,20 @@ test("an error of the embedded server, or on the way to one, means that the data
   expect(exitCodeOf("server_start")).toBe(EXIT.database);
   expect(exitCodeOf("a_new_code")).toBe(EXIT.foundFailures);
 });
+
+test.each([
+  [
+    new InvalidOptionError("to", '"2026-01"', "pass a time after `from`"),
+    'The option --to cannot be "2026-01": pass a time after --from.',
+  ],
+  [
+    new InvalidOptionError("where.foo", '["a"]', "filter by model"),
+    'The option --where foo cannot be ["a"]: filter by model.',
+  ],
+  [
+    new InvalidOptionError("include", '[""]', "pass globs"),
+    'The option --include cannot be [""]: pass globs.',
+  ],
+])("options have the names that they have here", (error, told) => {
+  expect(toldError(error)).toBe(told);
+});
