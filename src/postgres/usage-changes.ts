@@ -7,6 +7,7 @@ import type { DB } from "./schema.generated.ts";
 import { assertSeesLedger } from "./sees-ledger.ts";
 import type { Tenant } from "./tenant-id.ts";
 import { read, type Tables } from "./transaction.ts";
+import { costOf, SPENT_COLUMNS, tokensOf } from "./usage-columns.ts";
 
 /** A row of the ledger, with what it was attributed to. */
 export interface UsageChange {
@@ -168,8 +169,7 @@ function rowsAfter(db: Kysely<DB>, { tenantId, from, to, position, sessionId, se
     .selectFrom("usage_ledger")
     .select(["tenant_id", "session_id", "usage_id", "seq", "position", "timestamp", "spent_at"])
     .select(["entry_id", "entry_type", "role", "provider", "model", "root_session_id", "cwd", "adjustment"])
-    .select(["input", "output", "cache_read", "cache_write", "cache_write_1h", "reasoning", "total_tokens"])
-    .select(["cost_input", "cost_output", "cost_cache_read", "cost_cache_write", "cost_total"])
+    .select(SPENT_COLUMNS)
     .select(sql<string>`dimensions::text`.as("dimensions"))
     .where("tenant_id", "=", tenantId)
     .where("position", ">=", from)
@@ -202,20 +202,8 @@ function changeOf(row: ChangeRow, cursor: string): UsageChange {
     ...(row.cwd === null ? {} : { cwd: row.cwd }),
     dimensions: JSON.parse(row.dimensions),
     adjustment: row.adjustment,
-    input: row.input,
-    output: row.output,
-    cacheRead: row.cache_read,
-    cacheWrite: row.cache_write,
-    ...(row.cache_write_1h === null ? {} : { cacheWrite1h: row.cache_write_1h }),
-    ...(row.reasoning === null ? {} : { reasoning: row.reasoning }),
-    totalTokens: row.total_tokens,
-    cost: {
-      input: row.cost_input,
-      output: row.cost_output,
-      cacheRead: row.cost_cache_read,
-      cacheWrite: row.cost_cache_write,
-      total: row.cost_total,
-    },
+    ...tokensOf(row),
+    cost: costOf(row, (decimal) => decimal),
   };
 }
 

@@ -1,6 +1,7 @@
 import { type Expression, type Kysely, type RawBuilder, type SqlBool, sql } from "kysely";
 import type { DB } from "./schema.generated.ts";
 import type { Tables } from "./transaction.ts";
+import { SPENT_COLUMNS } from "./usage-columns.ts";
 import type { UsageColumnKey, UsageFilter, UsageTimeUnit } from "./usage-report-options.ts";
 import { rolledFacts } from "./usage-rolled-facts.ts";
 
@@ -109,18 +110,7 @@ function ledgerFacts(db: Kysely<DB>, query: FactsQuery) {
       sql<number>`case when not u.adjustment and u.total_tokens > 0 and u.cost_total = 0 then 1 else 0 end`.as(
         "zero_cost_rows",
       ),
-      "u.input",
-      "u.output",
-      "u.cache_read",
-      "u.cache_write",
-      "u.cache_write_1h",
-      "u.reasoning",
-      "u.total_tokens",
-      "u.cost_input",
-      "u.cost_output",
-      "u.cost_cache_read",
-      "u.cost_cache_write",
-      "u.cost_total",
+      ...SPENT_COLUMNS.map((column) => `u.${column}` as const),
     ])
     .$if(tenantId !== undefined, (rows) => rows.where("u.tenant_id", "=", tenantId as string))
     .$if(from !== undefined, (rows) => rows.where("u.spent_at", ">=", from as Expression<number>))

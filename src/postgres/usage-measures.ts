@@ -1,5 +1,6 @@
 import { type Expression, type RawBuilder, sql } from "kysely";
 import { UsageOverflowError } from "./errors.ts";
+import { SPENT_COLUMNS } from "./usage-columns.ts";
 import type { UsageSums } from "./usage-report.ts";
 import type { UsageMeasure } from "./usage-report-options.ts";
 
@@ -9,18 +10,7 @@ export const SUMS = [
   "adjustment_rows",
   "adjustment_cost",
   "unpriced_calls",
-  "input",
-  "output",
-  "cache_read",
-  "cache_write",
-  "cache_write_1h",
-  "reasoning",
-  "total_tokens",
-  "cost_input",
-  "cost_output",
-  "cost_cache_read",
-  "cost_cache_write",
-  "cost_total",
+  ...SPENT_COLUMNS,
 ] as const;
 
 export type Sum = (typeof SUMS)[number];

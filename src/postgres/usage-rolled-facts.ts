@@ -1,7 +1,7 @@
 import { type Expression, type RawBuilder, type SqlBool, sql } from "kysely";
 import { ONE_PROBE } from "./probe.ts";
+import { SUM_COLUMNS } from "./usage-columns.ts";
 import type { Fact, Facts, FactsQuery } from "./usage-facts.ts";
-import { SUM_COLUMNS } from "./usage-sum-columns.ts";
 
 const KEYS = ["tenant_id", "provider", "model", "adjustment"] as const satisfies (keyof Fact)[];
 

@@ -10,33 +10,18 @@ import {
 import type { DB } from "./schema.generated.ts";
 import type { SessionKey } from "./session-key.ts";
 import { isSession } from "./session-row.ts";
+import { costOf, SPENT_COLUMNS, tokensOf } from "./usage-columns.ts";
 
 export const LEDGER_ROWS_PER_READ = 1_000;
 
 /** A larger `usage` has fields that mean nothing here, and is not fetched: its row is taken by its columns. */
 const MAX_USAGE_BYTES = 16_384;
 
-const COLUMNS = [
-  "seq",
-  "input",
-  "output",
-  "cache_read",
-  "cache_write",
-  "cache_write_1h",
-  "reasoning",
-  "total_tokens",
-  "cost_input",
-  "cost_output",
-  "cost_cache_read",
-  "cost_cache_write",
-  "cost_total",
-] as const;
-
 /** The next rows of the ledger after a `seq`, in their order. */
 export function ledgerStatement(db: Kysely<DB>, key: SessionKey, after: number) {
   return db
     .selectFrom("usage_ledger")
-    .select(COLUMNS)
+    .select(["seq", ...SPENT_COLUMNS])
     .select(
       sql<
         string | null
@@ -77,23 +62,8 @@ export class LedgerSum {
 }
 
 function usageOf(row: LedgerRow): Usage {
-  return {
-    input: row.input,
-    output: row.output,
-    cacheRead: row.cache_read,
-    cacheWrite: row.cache_write,
-    ...(row.cache_write_1h === null ? {} : { cacheWrite1h: row.cache_write_1h }),
-    ...(row.reasoning === null ? {} : { reasoning: row.reasoning }),
-    totalTokens: row.total_tokens,
-    // Each was the shortest decimal of a double, so it is that double again.
-    cost: {
-      input: Number(row.cost_input),
-      output: Number(row.cost_output),
-      cacheRead: Number(row.cost_cache_read),
-      cacheWrite: Number(row.cost_cache_write),
-      total: Number(row.cost_total),
-    },
-  };
+  // Each cost was the shortest decimal of a double, so it is that double again.
+  return { ...tokensOf(row), cost: costOf(row, Number) };
 }
 
 /** `undefined` where that is none that a commit would have taken. */

@@ -1,7 +1,7 @@
 import { sql } from "kysely";
 import type { Context } from "../contract/context.ts";
 import { read, type Tables } from "./transaction.ts";
-import { SUM_COLUMNS } from "./usage-sum-columns.ts";
+import { SUM_COLUMNS } from "./usage-columns.ts";
 import type { Fault } from "./verify-session.ts";
 
 const MEASURES = sql.raw(SUM_COLUMNS.join(", "));

@@ -5,6 +5,7 @@ import type { CommittedWrite } from "../contract/write.ts";
 import { entryColumns } from "./entry-columns.ts";
 import type { ImportedWrite } from "./import-session.ts";
 import { type Attribution, attributionOf, type SpendingEntry } from "./usage-attribution.ts";
+import type { SpentColumn } from "./usage-columns.ts";
 
 /** Parallel arrays, one element per row: a statement then has the same few parameters for any number of rows. */
 export type Columns<TColumn extends string> = Record<TColumn, ColumnValue[]>;
@@ -32,18 +33,7 @@ export type UsageColumn =
   | "timestamp"
   | "entry_id"
   | "adjustment"
-  | "input"
-  | "output"
-  | "cache_read"
-  | "cache_write"
-  | "cache_write_1h"
-  | "reasoning"
-  | "total_tokens"
-  | "cost_input"
-  | "cost_output"
-  | "cost_cache_read"
-  | "cost_cache_write"
-  | "cost_total"
+  | SpentColumn
   | "usage"
   | "details"
   | keyof Attribution;
