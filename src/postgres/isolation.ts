@@ -112,7 +112,9 @@ function probes({ db, schema }: Tables, key: SessionKey) {
     db
       .insertInto("usage_ledger")
       .values({ ...row, ...UNATTRIBUTED, usage_id: "u", adjustment: false, ...spent, ...cost, usage: "{}" }),
-    sql`select ${sql.id(schema, "roll_up_usage")}(${key.tenantId})`,
+    // Only a tenant that was inserted by hand has none.
+    sql`insert into ${sql.id(schema, "usage_tenants")} (tenant_id, slug, position)
+      values (${key.tenantId}, '', 0) on conflict do nothing`,
     db.insertInto("usage_sums").values({
       tenant_id: key.tenantId,
       span: "hour",
