@@ -35,7 +35,7 @@ export class LedgerSelection {
 }
 
 /** The same for the same file, and that of no entry. */
-export function usageId({ id, type }: V3Record, taken?: IdIndex): string {
+export function usageId({ id, type }: Pick<V3Record, "id" | "type">, taken?: IdIndex): string {
   if (type === "usage") return id; // the record has no entry
   const ofEntry = `${id}:usage`;
   const base = Buffer.byteLength(ofEntry) + COUNTER_BYTES <= TEXT_LIMITS.id ? ofEntry : `usage:${sha256(id)}`;

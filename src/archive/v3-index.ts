@@ -27,7 +27,6 @@ export class V3Index {
   readonly #kinds = new Column((length) => new Uint8Array(length));
   readonly #places: PlaceColumn;
   readonly #lines: LineColumn;
-  #spendingCount = 0;
 
   /** `start`: offset of the first line after the header, which is line `headerLine`. */
   constructor(start: number, headerLine: number) {
@@ -37,11 +36,6 @@ export class V3Index {
 
   get size(): number {
     return this.ids.size;
-  }
-
-  /** How many records have a row in the ledger. */
-  get spendingCount(): number {
-    return this.#spendingCount;
   }
 
   /**
@@ -63,7 +57,6 @@ export class V3Index {
     if (kind === "unusable" || !isRetainedType(kind)) this.#anchors.set(number, this.anchor(parent));
     this.#kinds.push(KINDS.indexOf(kind) | (isSpending ? SPENDING : 0));
     this.#places.push(length);
-    if (isSpending) this.#spendingCount++;
   }
 
   /** @throws LineFault when no earlier record has this id */

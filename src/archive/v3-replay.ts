@@ -9,15 +9,16 @@ import { type Line, LineReader } from "./line-reader.ts";
 import { type ArchiveReplay, type OnRead, type ReplayEnd, ReplayStep, STEP_BYTES } from "./replay.ts";
 import { entryOf } from "./v3-entry.ts";
 import type { V3Index } from "./v3-index.ts";
+import type { KeptSpending } from "./v3-kept-usage.ts";
 import type { V3Compaction, V3RetainedRecord, V3Usage } from "./v3-record.ts";
 import { V3Records } from "./v3-records.ts";
 import { V3References } from "./v3-references.ts";
 import { NO_TAIL, type RetainedTail, retainedTail } from "./v3-retained-tail.ts";
 import { V3Scan } from "./v3-scan.ts";
-import { usageWrite } from "./v3-usage.ts";
+import { type Spending, spendingOf, usageWrite } from "./v3-usage.ts";
 import { V3Values } from "./v3-values.ts";
 
-/** How often a file is read: for its entries, and for what they spent. */
+/** How often a file is read at most: for its entries, and for what they spent if that is much. */
 export const V3_PASSES = 2;
 
 /**
@@ -56,7 +57,9 @@ export class V3Replay implements ArchiveReplay {
   async *steps(): AsyncGenerator<ReplayStep> {
     yield* this.#entries();
     yield* this.#values();
-    if (this.#index.spendingCount > 0) yield* this.#usage();
+    const { rows } = this.#scan.usage;
+    if (rows === undefined) yield* this.#usageAgain();
+    else yield* this.#usage(rows);
   }
 
   end(): ReplayEnd {
@@ -138,8 +141,20 @@ export class V3Replay implements ArchiveReplay {
     yield step;
   }
 
+  *#usage(rows: readonly KeptSpending[]): Generator<ReplayStep> {
+    this.#onRead(this.#file.size); // instead of the second reading
+    let step = new ReplayStep();
+    for (const { spending, line } of rows) {
+      this.#spend(step, spending, line);
+      if (step.bytes < STEP_BYTES) continue;
+      yield step;
+      step = new ReplayStep();
+    }
+    yield step;
+  }
+
   /** The second reading must see what the first one saw. */
-  async *#usage(): AsyncGenerator<ReplayStep> {
+  async *#usageAgain(): AsyncGenerator<ReplayStep> {
     const reader = new LineReader(this.#file, { onRead: this.#onRead });
     let number = 0;
     for await (const lines of reader.blocks()) {
@@ -148,14 +163,18 @@ export class V3Replay implements ArchiveReplay {
         if (number === this.#index.size || line.number !== this.#index.line(number)) continue;
         if (this.#index.isSpending(number)) {
           const record = this.#records.in(line.bytes, number) as V3RetainedRecord | V3Usage;
-          step.add(usageWrite(record, { index: this.#index, seq: this.#nextSeq++ }), line.number);
-          step.bytes += USAGE_ROW_BYTES;
+          this.#spend(step, spendingOf(record), line.number);
         }
         number++;
       }
       yield step;
     }
     if (reader.digest().sha256 !== this.#digest?.sha256) throw fileChanged(this.#file.path);
+  }
+
+  #spend(step: ReplayStep, spending: Spending, line: number): void {
+    step.add(usageWrite(spending, { index: this.#index, seq: this.#nextSeq++ }), line);
+    step.bytes += USAGE_ROW_BYTES;
   }
 }
 

@@ -11,11 +11,20 @@ import { assertShallow, type Line } from "./line-reader.ts";
 import { V3Decoder } from "./v3-decoder.ts";
 import { entryOf } from "./v3-entry.ts";
 import { V3Index } from "./v3-index.ts";
-import { isRetained, structureOf, type V3Record, type V3RetainedRecord, v3Record } from "./v3-record.ts";
+import { V3KeptUsage } from "./v3-kept-usage.ts";
+import {
+  isRetained,
+  structureOf,
+  type V3Record,
+  type V3RetainedRecord,
+  type V3Usage,
+  v3Record,
+} from "./v3-record.ts";
 
 /** Puts the records of a version 3 file into its index, in their order, and judges them. */
 export class V3Scan {
   readonly index: V3Index;
+  readonly usage = new V3KeptUsage();
   readonly #header: V3Header;
   readonly #decoder: V3Decoder;
   readonly #ledger = new LedgerSelection();
@@ -65,7 +74,9 @@ export class V3Scan {
   #admit(record: V3Record, { line, length }: { line: number; length: number }): void {
     this.#assertUsable(record);
     const structure = { id: record.id, parentId: this.#parentId(record, line) };
-    this.index.add(structure, { kind: record.type, length, isSpending: this.#isSpending(record, line) });
+    const isSpending = this.#isSpending(record, line);
+    this.index.add(structure, { kind: record.type, length, isSpending });
+    if (isSpending) this.usage.add(record as V3RetainedRecord | V3Usage, line);
   }
 
   /** A lenient reading must know now what cannot be stored: later records rely on this one. */
