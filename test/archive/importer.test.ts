@@ -377,6 +377,54 @@ test.each([
   expect(await repo.list(undefined, context)).toEqual([]);
 });
 
+test("what was spent is the same whether a file is read once, or twice for its size or for what it says of usage", async () => {
+  await using directory = await scratch();
+  const write = (id: string, calls: number, other: object = {}) =>
+    directory.write(
+      `${id}.jsonl`,
+      jsonl(
+        { ...HEADER, id },
+        ...Array.from({ length: calls }, (_, at) =>
+          record(
+            `r${at}`,
+            at === 0 ? null : `r${at - 1}`,
+            spending({ output: at + 1, ...(at === 9 ? other : {}) }),
+          ),
+        ),
+        {
+          type: "usage",
+          id: "u",
+          parentId: "r0",
+          timestamp,
+          kind: "compaction",
+          provider: "p",
+          model: "n",
+          usage: { input: 7 },
+        },
+      ),
+    );
+  await write("once", 100);
+  await write("field", 100, { serviceTier: "flex" });
+  await write("large", 9_000);
+  const repo = await emptyRepo();
+  expect(await importAll(repo.importer, directory.path, {}, context)).toMatchObject({ imported: 3 });
+  // No other test has sessions of these names.
+  const spent = async (id: string, calls: number) => {
+    const { rows } = await database.admin.query(
+      `select usage_id, entry_id, provider, model, spent_at, entry_type, role, input, output, total_tokens, details
+       from "${database.schema}".usage_ledger
+       where session_id = $1 and (output <= $2 or usage_id = 'u') order by seq`,
+      [id, calls],
+    );
+    return rows;
+  };
+  const once = await spent("once", 100);
+  expect(once).toHaveLength(101);
+  expect(await spent("field", 100)).toEqual(once);
+  expect(await spent("large", 100)).toEqual(once);
+  expect(await spent("large", 9_000)).toHaveLength(9_001);
+});
+
 test("a file that changes between its two readings is refused", async () => {
   await using directory = await scratch();
   const content = (output: number) =>
