@@ -117,6 +117,14 @@ export interface StorageTurn extends SessionReader {
 export interface SharedStorage extends Storage {
   /** Begins to record what a mutation rests on. Sends nothing, and needs no end. */
   beginTurn(): StorageTurn;
+  /**
+   * What {@link Storage.scanBranch} returns from the tip of a branch; nothing where the tip is `null`, and `undefined`
+   * if there is no such branch.
+   *
+   * @throws SessionClosedError, UnknownEntryError when the tip is not an entry of the session, InvalidTextError,
+   *   InvalidOptionError
+   */
+  scanTip(branch: string, query: TipScan, context: Context): Promise<Entry[] | undefined>;
 }
 
 /** A place among entries; any {@link Entry} is one. */
@@ -150,6 +158,9 @@ export interface BranchScan {
 
 /** A {@link BranchScan} that names its `start`, since a storage knows no branches. */
 export type StorageBranchScan = BranchScan & { start: string };
+
+/** A {@link BranchScan} that begins at the tip of a branch. */
+export type TipScan = Omit<BranchScan, "start">;
 
 /** Selects entries of a whole session, on any branch, by a range of `seq`. */
 export interface EntryScan {

@@ -4,9 +4,11 @@ import {
   expressionBuilder,
   type Kysely,
   type QueryCreator,
+  type RawBuilder,
   sql,
 } from "kysely";
-import type { StorageBranchScan } from "../contract/storage.ts";
+import { branchTips } from "../contract/address.ts";
+import type { StorageBranchScan, TipScan } from "../contract/storage.ts";
 import { type PathRun, withPath } from "./branch-path.ts";
 import { scanLimit, seqBound } from "./entries.ts";
 import { STRUCTURE_COLUMNS } from "./entry-columns.ts";
@@ -15,26 +17,31 @@ import type { DB } from "./schema.generated.ts";
 import type { SessionKey } from "./session-key.ts";
 import { slotsOf, Templates } from "./template.ts";
 
+/** A scan of the path from an entry, or from the tip of a branch. */
+export type PathScan = StorageBranchScan | (TipScan & { readonly branch: string });
+
 /**
- * Reads a path, or a part of it. One row for each entry; if there is none, one with nothing but `known`.
+ * Reads a path, or a part of it. One row for each entry; if there is none, one with nothing but `known` and, when
+ * it begins at a branch, `tip`.
  *
  * @throws InvalidOptionError
  */
 export function branchStatement(
   db: Kysely<DB>,
   key: SessionKey,
-  query: StorageBranchScan,
+  query: PathScan,
   { withPayload }: { withPayload: boolean },
-): Compilable<Row> {
+): Compilable<PathRow> {
   const scan = scanOf(query, withPayload);
   const form = formOf(scan);
-  const build = () => buildStatement(db, form) as Compilable<Row>;
+  const build = () => buildStatement(db, form) as Compilable<PathRow>;
   return TEMPLATES.fill(db, JSON.stringify(form), build, { key, scan });
 }
 
-/** A {@link StorageBranchScan} that was checked. */
+/** What is read, checked. Either `start` or `branch` is defined. */
 interface Scan {
-  start: string;
+  start: string | undefined;
+  branch: string | undefined;
   stopAtId: string | undefined;
   stopAtType: string | undefined;
   type: string | undefined;
@@ -46,10 +53,12 @@ interface Scan {
   withPayload: boolean;
 }
 
-function scanOf(query: StorageBranchScan, withPayload: boolean): Scan {
-  const { start, stopAtId, stopAtType, type, customType, cursor, order } = query;
+function scanOf(query: PathScan, withPayload: boolean): Scan {
+  const { stopAtId, stopAtType, type, customType, cursor, order } = query;
   return {
-    ...{ start, stopAtId, stopAtType, type, customType, withPayload },
+    start: "start" in query ? query.start : undefined,
+    branch: "branch" in query ? query.branch : undefined,
+    ...{ stopAtId, stopAtType, type, customType, withPayload },
     cursor: cursor && seqBound("cursor", cursor.seq),
     limit: scanLimit(query.limit),
     isNewestFirst: order !== "oldestFirst",
@@ -61,9 +70,9 @@ interface Input {
   readonly scan: Scan;
 }
 
-type Row = ReturnType<typeof buildStatement> extends Compilable<infer TRow> ? TRow : never;
+export type PathRow = ReturnType<typeof buildStatement> extends Compilable<infer TRow> ? TRow : never;
 
-const TEMPLATES = new Templates<Input, Row>();
+const TEMPLATES = new Templates<Input, PathRow>();
 const slot = slotsOf<Input>();
 const KEY: SessionKey = {
   tenantId: slot(({ key }) => key.tenantId),
@@ -77,6 +86,7 @@ function formOf(scan: Scan): Scan {
   return {
     ...scan,
     start: parameter("start"),
+    branch: parameter("branch"),
     stopAtId: parameter("stopAtId"),
     stopAtType: isIndexed(scan.stopAtType) ? scan.stopAtType : parameter("stopAtType"),
     type: isIndexed(scan.type) ? scan.type : parameter("type"),
@@ -95,7 +105,7 @@ function formOf(scan: Scan): Scan {
  * newest first, the walk itself ends with the page or at the stop.
  */
 function buildStatement(db: Kysely<DB>, scan: Scan) {
-  const { type, customType, cursor, limit, isNewestFirst, withPayload } = scan;
+  const { branch, type, customType, cursor, limit, isNewestFirst, withPayload } = scan;
   const columns = STRUCTURE_COLUMNS.map((column) => `node.${column}` as const);
   return (
     withRuns(db, scan)
@@ -128,6 +138,7 @@ function buildStatement(db: Kysely<DB>, scan: Scan) {
         (join) => join.onTrue(),
       )
       .select(sql<boolean>`exists (select from path)`.as("known"))
+      .$if(branch !== undefined, (rows) => rows.select(tipOf(db, branch as string, TIP_TEXT).as("tip")))
       .select(STRUCTURE_COLUMNS.map((column) => `found.${column}` as const))
       // Cast outside of the limit, so that only what is returned is read from storage.
       .$if(withPayload, (rows) => rows.select(sql<string>`found.payload::text`.as("payload")))
@@ -150,7 +161,8 @@ function hasStop({ stopAtId, stopAtType }: Scan): boolean {
 
 /** Adds the CTEs `path`, `stop` if there may be one, and `runs`: what is scanned of the path, in the order of the scan. */
 function withRuns(db: Kysely<DB>, scan: Scan): QueryCreator<ScanTables> {
-  const path = withPath(db, KEY, scan.start) as unknown as QueryCreator<PathTables>;
+  const start = scan.branch === undefined ? (scan.start as string) : tipOf(db, scan.branch, TIP_ID);
+  const path = withPath(db, KEY, start) as unknown as QueryCreator<PathTables>;
   const withStops = hasStop(scan) ? path.with("stop", (cte) => stopOf(cte, scan)) : path;
   return (withStops as QueryCreator<ScanTables>).with("runs", (cte) =>
     cte
@@ -159,6 +171,24 @@ function withRuns(db: Kysely<DB>, scan: Scan): QueryCreator<ScanTables> {
       .$if(hasStop(scan) && scan.isNewestFirst, (runs) => runs.limit(sql<number>`(select depth from stop)`)),
   );
 }
+
+/** What a branch ends with; null if there is no such branch. */
+function tipOf(db: Kysely<DB>, branch: string, form: RawBuilder<string | null>) {
+  const tip = db
+    .selectFrom("scalar_values as tip")
+    .select(form.as("tip"))
+    .where("tip.tenant_id", "=", KEY.tenantId)
+    .where("tip.session_id", "=", KEY.sessionId)
+    .where("tip.namespace", "=", branchTips().namespace)
+    .where("tip.key", "=", branch)
+    .limit(1);
+  return sql<string | null>`(${tip})`;
+}
+
+const TIP_TEXT = sql<string | null>`tip.value::text`;
+
+/** Null where its JSON has an escape: some of what they stand for is no text. */
+const TIP_ID = sql<string | null>`case when strpos(tip.value::text, chr(92)) = 0 then tip.value #>> '{}' end`;
 
 /** The path in the order of the scan; it is made from its newest run on. */
 function inOrder(eb: ExpressionBuilder<PathTables, never>, { isNewestFirst }: Scan) {

@@ -8,6 +8,7 @@ import type {
   Storage,
   StorageBranchScan,
   StorageTurn,
+  TipScan,
   UsageScan,
 } from "../contract/storage.ts";
 import type { SessionStats } from "../contract/usage.ts";
@@ -16,7 +17,7 @@ import { Admission } from "../session/admission.ts";
 import { getChildren } from "./children.ts";
 import { commitSession, type Writer } from "./commit-session.ts";
 import { getEntries, scanEntries } from "./entries.ts";
-import { scanBranch, scanBranchStructure } from "./scan-branch.ts";
+import { scanBranch, scanBranchStructure, scanTip } from "./scan-branch.ts";
 import { readHead, type SessionHead } from "./session-head.ts";
 import type { SessionKey } from "./session-key.ts";
 import { assertNotAborted, type Tables } from "./transaction.ts";
@@ -91,6 +92,10 @@ export class PgStorage implements SharedStorage {
 
   scanBranch(query: StorageBranchScan, context: Context): Promise<Entry[]> {
     return this.#admission.run(() => scanBranch(this.#tables, this.#key, query, context));
+  }
+
+  scanTip(branch: string, query: TipScan, context: Context): Promise<Entry[] | undefined> {
+    return this.#admission.run(() => scanTip(this.#tables, this.#key, branch, query, context));
   }
 
   scanBranchStructure(query: StorageBranchScan, context: Context): Promise<EntryStructure[]> {

@@ -3,7 +3,7 @@ import type { Entry, NewEntry } from "../contract/entry.ts";
 import type { JsonValue } from "../contract/json.ts";
 import type { AgentMessage } from "../contract/message.ts";
 import type { Branch } from "../contract/session.ts";
-import type { BranchScan, StorageBranchScan } from "../contract/storage.ts";
+import type { BranchScan, StorageBranchScan, TipScan } from "../contract/storage.ts";
 
 /** What a branch appends: an entry that does not know its place yet. */
 export type BranchNode =
@@ -13,6 +13,7 @@ export type BranchNode =
 /** What a branch needs of its session. */
 interface BranchHost {
   getTipId(context: Context): Promise<string | null>;
+  scanTip(query: TipScan, context: Context): Promise<Entry[]>;
   scanBranch(query: StorageBranchScan, context: Context): Promise<Entry[]>;
   append(node: BranchNode, context: Context): Promise<string>;
 }
@@ -31,8 +32,10 @@ export class StorageBranch implements Branch {
   }
 
   async findEntries(query: BranchScan | undefined, context: Context): Promise<Entry[]> {
-    const start = query?.start ?? (await this.getTipId(context));
-    return start === null ? [] : this.#host.scanBranch({ ...query, start }, context);
+    const { start = null, ...scan } = query ?? {};
+    return start === null
+      ? this.#host.scanTip(scan, context)
+      : this.#host.scanBranch({ ...scan, start }, context);
   }
 
   async findEntry(query: BranchScan | undefined, context: Context): Promise<Entry | undefined> {

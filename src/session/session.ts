@@ -19,7 +19,7 @@ import type {
   SessionMutation,
   SessionMutationCallback,
 } from "../contract/session.ts";
-import type { Storage } from "../contract/storage.ts";
+import type { Storage, TipScan } from "../contract/storage.ts";
 import { assertText, TEXT_LIMITS } from "../contract/text.ts";
 import { appendList, deleteList, deleteValue, insertEntry, setValue } from "../contract/write.ts";
 import { backOff } from "./back-off.ts";
@@ -27,7 +27,7 @@ import { type BranchNode, limitToOne, StorageBranch } from "./branch.ts";
 import { isPending, StorageMutation } from "./mutation.ts";
 import { MutationLine } from "./mutation-line.ts";
 import { StorageReader } from "./reader.ts";
-import { beginTurn } from "./turn.ts";
+import { sharedOf } from "./shared.ts";
 
 /** Time-ordered ids (UUID version 7). */
 export const UUID_V7_IDS: IdGenerator = {
@@ -68,6 +68,7 @@ export class StorageBackedSession<TMetadata extends SessionMetadata = SessionMet
   readonly metadata: TMetadata;
   readonly idGenerator: IdGenerator;
   readonly #storage: Storage;
+  readonly #shared: ReturnType<typeof sharedOf>;
   readonly #line = new MutationLine();
   readonly #branches = new Map<string, Branch>();
   readonly #onClose: () => void;
@@ -78,6 +79,7 @@ export class StorageBackedSession<TMetadata extends SessionMetadata = SessionMet
     super(storage);
     this.metadata = metadata;
     this.#storage = storage;
+    this.#shared = sharedOf(storage);
     this.idGenerator = options.idGenerator ?? UUID_V7_IDS;
     this.#onClose = options.onClose ?? (() => {});
   }
@@ -85,7 +87,7 @@ export class StorageBackedSession<TMetadata extends SessionMetadata = SessionMet
   async beginMutation(context: Context): Promise<SessionMutation> {
     this.assertUsable();
     const leave = await this.#line.enter(context);
-    return new StorageMutation(beginTurn(this.#storage), leave);
+    return new StorageMutation(this.#shared.beginTurn(), leave);
   }
 
   mutate<T>(mutation: SessionMutationCallback<T>, context: Context): Promise<T> {
@@ -101,7 +103,7 @@ export class StorageBackedSession<TMetadata extends SessionMetadata = SessionMet
     const leave = await this.#line.enter(context);
     try {
       for (let attempt = 1; ; attempt++) {
-        const mutator = new StorageMutation(beginTurn(this.#storage), () => {});
+        const mutator = new StorageMutation(this.#shared.beginTurn(), () => {});
         const [outcome] = await Promise.allSettled([attemptOnce(mutator, mutation, context)]);
         if (!mutator.hasConflict) {
           if (outcome.status === "rejected") throw outcome.reason;
@@ -202,6 +204,7 @@ export class StorageBackedSession<TMetadata extends SessionMetadata = SessionMet
     if (known !== undefined) return known;
     const branch = new StorageBranch(name, {
       getTipId: (context) => this.#getTipId(name, context),
+      scanTip: (query, context) => this.#scanTip(name, query, context),
       scanBranch: (query, context) => this.scanBranch(query, context),
       append: (node, context) => this.#append(name, node, context),
     });
@@ -213,6 +216,13 @@ export class StorageBackedSession<TMetadata extends SessionMetadata = SessionMet
     const tip = await this.getValue(branchTip(branch), context);
     if (tip === undefined) throw new BranchNotFoundError(branch);
     return tip.value;
+  }
+
+  async #scanTip(branch: string, query: TipScan, context: Context): Promise<Entry[]> {
+    this.assertUsable();
+    const entries = await this.#shared.scanTip(branch, query, context);
+    if (entries === undefined) throw new BranchNotFoundError(branch);
+    return entries;
   }
 
   async #append(branch: string, node: BranchNode, context: Context): Promise<string> {

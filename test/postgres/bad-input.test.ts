@@ -3,6 +3,7 @@ import pg from "pg";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import {
   appendList,
+  branchTip,
   BACKGROUND_CONTEXT as context,
   type Database,
   insertEntry,
@@ -11,6 +12,7 @@ import {
   openDatabase,
   PiSessionError,
   setValue,
+  value,
   type Write,
   withAbortSignal,
 } from "../../src/index.ts";
@@ -220,6 +222,40 @@ describe("a session", () => {
     expect(await codeOf(() => session.createBranch("main", null, context))).toBe("branch_exists");
     await session.deleteValue({ namespace: "pi.branch.tip", key: "main", kind: "value" }, context);
     expect(await codeOf(() => main.getTipId(context))).toBe("branch_not_found");
+    expect(await codeOf(() => main.findEntries(undefined, context))).toBe("branch_not_found");
+    expect(await codeOf(() => main.findEntry(undefined, context))).toBe("branch_not_found");
+    await session.close(context);
+  });
+
+  test("finds what a branch ends with, whatever was stored as its tip", async () => {
+    const session = await repo.create({}, context);
+    const ids = ["5", "null", "plain", 'quote"', "back\\slash", "line\nbreak", ""];
+    await session.mutate(
+      (mutation) =>
+        mutation.commit(
+          ids.map((id) => message(id)),
+          context,
+        ),
+      context,
+    );
+    const main = await session.createBranch("main", null, context);
+    expect(await main.findEntries(undefined, context)).toEqual([]);
+    for (const id of ids) {
+      await session.setValue(branchTip("main"), id, context);
+      expect((await main.findEntry({ type: "message" }, context))?.id).toBe(id);
+    }
+    const tips: [unknown, string][] = [
+      ["nowhere", "unknown_entry"],
+      ["no\u0000where", "invalid_text"],
+      ["no\ud800where", "invalid_text"],
+      [5, "invalid_text"],
+      [["plain"], "invalid_text"],
+      [{ id: "plain" }, "invalid_text"],
+    ];
+    for (const [tip, code] of tips) {
+      await session.setValue(value<unknown>(branchTip("main").namespace, "main"), tip, context);
+      expect(await codeOf(() => main.findEntries(undefined, context)), JSON.stringify(tip)).toBe(code);
+    }
     await session.close(context);
   });
 

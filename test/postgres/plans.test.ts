@@ -1,8 +1,8 @@
 import { Kysely } from "kysely";
 import { Pool } from "pg";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { BACKGROUND_CONTEXT as context, type PgStorage, type StorageBranchScan } from "../../src/index.ts";
-import { branchStatement } from "../../src/postgres/branch-statement.ts";
+import { BACKGROUND_CONTEXT as context, type PgStorage } from "../../src/index.ts";
+import { branchStatement, type PathScan } from "../../src/postgres/branch-statement.ts";
 import { SchemaDialect } from "../../src/postgres/dialect.ts";
 import type { DB } from "../../src/postgres/schema.generated.ts";
 import { tenantOf } from "../../src/postgres/tenant-id.ts";
@@ -34,6 +34,11 @@ beforeAll(async () => {
      from generate_series($2::int, $3::int - 1, $2::int) as n`,
     [tenantOf("default").tenantId, FORK_EVERY, ENTRIES, COMPACTION],
   );
+  await at.admin.query(
+    `insert into "${at.schema}".scalar_values (tenant_id, session_id, namespace, key, seq, value)
+     values ($1, 'long', 'pi.branch.tip', 'main', 1, to_json($2::text))`,
+    [tenantOf("default").tenantId, start],
+  );
   await at.admin.query(`update "${at.schema}".sessions set next_seq = $1 where session_id = 'long'`, [
     2 * ENTRIES,
   ]);
@@ -58,9 +63,7 @@ interface PlanNode {
 }
 
 /** Rows of `entries` that a statement touched in the server, how it got at them, and the `seq` of each that it found. */
-async function explain(
-  query: StorageBranchScan,
-): Promise<{ touched: number; ways: Set<string>; found: number[] }> {
+async function explain(query: PathScan): Promise<{ touched: number; ways: Set<string>; found: number[] }> {
   const key = { tenantId: tenantOf("default").tenantId, sessionId: "long" };
   const { sql, parameters } = branchStatement(kysely, key, query, { withPayload: true }).compile();
   const client = await application.connect();
@@ -104,7 +107,7 @@ const start = `e${ENTRIES}`;
 const RUNS = ENTRIES / FORK_EVERY;
 
 /** The `seq` of what each finds, and how many runs are walked for it: to the root, if oldest first. */
-const QUERIES: [string, StorageBranchScan, { finds: number[]; runs: number }][] = [
+const QUERIES: [string, PathScan, { finds: number[]; runs: number }][] = [
   [
     "everything after the last compaction",
     { start, stopAtType: "compaction" },
@@ -151,8 +154,14 @@ const QUERIES: [string, StorageBranchScan, { finds: number[]; runs: number }][] 
     { start, stopAtType: "compaction", stopAtId: `e${ENTRIES - 1_500}` },
     { finds: down(ENTRIES, 201), runs: 2 },
   ],
+  ["the latest 50 of a branch", { branch: "main", limit: 50 }, { finds: down(ENTRIES, 50), runs: 1 }],
   [
-    "of a side branch",
+    "everything of a branch after its last compaction",
+    { branch: "main", stopAtType: "compaction" },
+    { finds: down(ENTRIES, 201), runs: 1 },
+  ],
+  [
+    "from a side entry",
     { start: `side${FORK_EVERY}`, limit: 20 },
     { finds: [ENTRIES + FORK_EVERY, ...down(FORK_EVERY, 19)], runs: 1 },
   ],

@@ -5,6 +5,7 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
 import {
   appendList,
+  branchTip,
   BACKGROUND_CONTEXT as context,
   deleteList,
   deleteValue,
@@ -49,6 +50,7 @@ function writesOf(n: number): Write[] {
     entry(`e${n}`, n === 0 ? null : `e${n - 1}`),
     spent(`u${n}`),
     setValue(value("app", `v${n}`), n),
+    setValue(branchTip(`b${n}`), idOf(`e${n}`)),
     appendList(list("app", `l${n}`), n),
   ];
 }
@@ -64,6 +66,7 @@ const OPERATIONS: Record<string, (storage: PgStorage, n: number) => Promise<unkn
   "gets a value": (storage, n) => storage.getValue(value("app", `v${n + 30}`), context),
   "reads a list": (storage, n) => storage.readList(list("app", `l${n + 30}`), undefined, context),
   "scans a branch": (storage) => storage.scanBranch({ start: idOf("e90"), limit: 5 }, context),
+  "scans from the tip of a branch": (storage, n) => storage.scanTip(`b${n + 50}`, { limit: 5 }, context),
   "gets children": (storage) => storage.getChildren(idOf("e80"), {}, context),
   "scans entries": (storage) => storage.scanEntries({ limit: 5, order: "desc" }, context),
   "scans usage": (storage) => storage.scanUsage({ limit: 5 }, context),

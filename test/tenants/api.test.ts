@@ -303,6 +303,7 @@ const CALLS: Record<string, { methods: () => string[]; calls: Record<string, Cal
           await outcome(turn.commit([note("t", ids.entry)], context)),
         ];
       },
+      scanTip: async (caller, { branch }) => outcome((await caller.storage()).scanTip(branch, {}, context)),
       scanBranchStructure: async (caller, { child }) =>
         (await caller.storage()).scanBranchStructure({ start: child }, context),
       scanEntries: async (caller, { customType }) => {
