@@ -73,6 +73,7 @@ const OPERATIONS: [string, number, () => Promise<unknown>][] = [
   ["scanBranch", 1, () => storage.scanBranch({ start: tip }, context).catch(() => {})],
   ["scanBranchStructure", 1, () => storage.scanBranchStructure({ start: tip }, context).catch(() => {})],
   ["findEntries of a branch", 1, () => main.findEntries({ limit: 50 }, context)],
+  ["findEntries of a session", 1, () => session.findEntries({ limit: 50 }, context)],
   ["getStats", 1, () => session.getStats(context)],
   ["getChildren", 1, () => storage.getChildren(null, {}, context)],
   ["scanEntries", 1, () => storage.scanEntries({}, context)],
