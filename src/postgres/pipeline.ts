@@ -11,8 +11,11 @@ export interface WireStatement {
   readonly isUnique?: boolean;
 }
 
-/** What a connection knows of the statements that the server has planned for it, by name. */
-export type PlannedStatements = Map<string, "planned" | "uncertain">;
+/**
+ * What a connection knows of the statements that the server has planned for it, by name: their columns, which never
+ * change, so that the server does not describe them again.
+ */
+export type PlannedStatements = Map<string, readonly Column[] | "uncertain">;
 
 export interface PipelineAnswer {
   /** Of each statement, up to the one that failed. */
@@ -52,9 +55,10 @@ export class Pipeline {
   callback: (() => void) | undefined;
   readonly #planned: PlannedStatements | undefined;
   readonly #settle: (answer: PipelineAnswer) => void;
+  #messages: readonly Message[] = [];
   readonly #rows: unknown[][] = [];
-  /** Of the statement that is being answered. */
-  #columns: readonly Column[] = [];
+  /** Of the statement that is being answered, if the server has described it. */
+  #described: readonly Column[] | undefined;
   #current: unknown[] = [];
   #failure: unknown;
 
@@ -69,17 +73,16 @@ export class Pipeline {
 
   /** @returns an error before anything was sent */
   submit(connection: DriverConnection): Error | null {
-    let messages: Message[];
     try {
-      messages = this.statements.map((statement) => this.#message(statement));
+      this.#messages = this.statements.map((statement) => this.#message(statement));
     } catch (error) {
       return error as Error;
     }
     this.#listen(connection);
     connection.stream.cork();
     const parsed = new Set<string>();
-    for (const { sql, name, values } of messages) {
-      if (!parsed.has(name) && this.#planned?.get(name) !== "planned") {
+    for (const { sql, name, values, columns } of this.#messages) {
+      if (!parsed.has(name) && columns === undefined) {
         // It may be there, if it was in the way of an error.
         if (this.#planned?.has(name)) connection.close({ type: "S", name });
         connection.parse({ name, text: sql, types: [] });
@@ -89,7 +92,7 @@ export class Pipeline {
         }
       }
       connection.bind({ portal: "", statement: name, values, binary: false });
-      connection.describe({ type: "P", name: "" });
+      if (columns === undefined) connection.describe({ type: "P", name: "" });
       connection.execute({ portal: "", rows: 0 });
     }
     connection.sync();
@@ -98,7 +101,7 @@ export class Pipeline {
   }
 
   handleRowDescription({ fields }: { fields: { name: string; dataTypeID: number }[] }): void {
-    this.#columns = fields.map(({ name, dataTypeID }) => ({
+    this.#described = fields.map(({ name, dataTypeID }) => ({
       name,
       parse: WIRE_TYPES.getTypeParser(dataTypeID),
     }));
@@ -108,8 +111,9 @@ export class Pipeline {
     if (this.#failure !== undefined) return;
     try {
       const row: Record<string, unknown> = {};
+      const columns = this.#columns;
       fields.forEach((text, index) => {
-        const { name, parse } = this.#columns[index] as Column;
+        const { name, parse } = columns[index] as Column;
         row[name] = text === null ? null : parse(text);
       });
       this.#current.push(row);
@@ -119,11 +123,16 @@ export class Pipeline {
   }
 
   handleCommandComplete(): void {
-    const { sql, isUnique } = this.statements[this.#rows.length] as WireStatement;
-    if (isUnique !== true) this.#planned?.set(statementName(sql), "planned");
+    const { name } = this.#messages[this.#rows.length] as Message;
+    if (name !== "") this.#planned?.set(name, this.#columns);
     this.#rows.push(this.#current);
     this.#current = [];
-    this.#columns = [];
+    this.#described = undefined;
+  }
+
+  /** Of the statement that is being answered. */
+  get #columns(): readonly Column[] {
+    return this.#described ?? this.#messages[this.#rows.length]?.columns ?? NONE;
   }
 
   handleEmptyQuery(): void {
@@ -141,10 +150,12 @@ export class Pipeline {
   handleReadyForQuery(): void {}
 
   #message({ sql, parameters, isUnique }: WireStatement): Message {
-    const isNamed = this.#planned !== undefined && isUnique !== true;
+    const name = this.#planned === undefined || isUnique === true ? "" : statementName(sql);
+    const known = this.#planned?.get(name);
     return {
       sql,
-      name: isNamed ? statementName(sql) : "",
+      name,
+      columns: known === "uncertain" ? undefined : known,
       values: parameters.map((value) => prepareValue(value)),
     };
   }
@@ -173,9 +184,15 @@ interface Column {
   readonly parse: (text: string) => unknown;
 }
 
+/** Of a statement without rows. */
+const NONE: readonly Column[] = [];
+
 interface Message {
   readonly sql: string;
+  /** Empty for a statement that is planned for this once. */
   readonly name: string;
+  /** Of a statement that the server has planned. */
+  readonly columns: readonly Column[] | undefined;
   readonly values: readonly unknown[];
 }
 
