@@ -1,7 +1,8 @@
-import { sql } from "kysely";
+import { type Kysely, sql } from "kysely";
 import { BACKGROUND_CONTEXT } from "../contract/context.ts";
 import { InvalidOptionError } from "../contract/errors.ts";
 import { TenantNotFoundError } from "./errors.ts";
+import type { DB } from "./schema.generated.ts";
 import type { Tenant } from "./tenant-id.ts";
 import { readCommitted, serializable, type Tables, type Transaction } from "./transaction.ts";
 
@@ -27,6 +28,19 @@ export function assertLimits(limits: TenantLimits): void {
   }
 }
 
+/** Only then are sessions and bytes counted. */
+export function isCounted({ sessions, storedBytes }: TenantLimits): boolean {
+  return sessions !== undefined || storedBytes !== undefined;
+}
+
+export function limitColumns({ sessions, storedBytes, entryBytes }: TenantLimits) {
+  return {
+    max_sessions: sessions ?? null,
+    max_stored_bytes: storedBytes ?? null,
+    max_entry_bytes: entryBytes ?? null,
+  };
+}
+
 /**
  * Replaces the limits. Sessions and bytes are counted only while one of them is limited. So first the counting
  * starts, while nobody can add a session (see `admit_session`). Then the limit is set and the bytes are counted
@@ -35,8 +49,7 @@ export function assertLimits(limits: TenantLimits): void {
  * @throws TenantNotFoundError
  */
 export async function setLimits(tables: Tables, tenant: Tenant, limits: TenantLimits): Promise<void> {
-  const isCounted = limits.sessions !== undefined || limits.storedBytes !== undefined;
-  if (isCounted) {
+  if (isCounted(limits)) {
     const start = (trx: Transaction) => trx.commitWith(lockTenant(trx, tenant), startCounting(trx, tenant));
     await readCommitted(tables, BACKGROUND_CONTEXT, start, { isRepeatable: true });
   }
@@ -44,7 +57,7 @@ export async function setLimits(tables: Tables, tenant: Tenant, limits: TenantLi
     trx.commitWith(
       updateLimits(trx, tenant, limits),
       dropReservations(trx, tenant),
-      isCounted ? countBytes(trx, tenant) : stopCounting(trx, tenant),
+      isCounted(limits) ? countBytes(trx, tenant) : stopCounting(trx, tenant),
     );
   const [[found]] = await serializable(tables, BACKGROUND_CONTEXT, replace, { isRepeatable: true });
   if (found === undefined) throw new TenantNotFoundError(tenant.slug);
@@ -52,6 +65,11 @@ export async function setLimits(tables: Tables, tenant: Tenant, limits: TenantLi
 
 function lockTenant({ db }: Transaction, { tenantId }: Tenant) {
   return db.selectFrom("tenants").select("tenant_id").where("tenant_id", "=", tenantId).forUpdate();
+}
+
+/** Of a new tenant. */
+export function countNothing(db: Kysely<DB>, tenantId: string) {
+  return db.insertInto("tenant_storage").values({ tenant_id: tenantId, sessions: 0, bytes: 0 });
 }
 
 /** A statement of its own, since what it counts must be newer than the lock. */
@@ -85,11 +103,7 @@ function stopCounting({ db }: Transaction, { tenantId }: Tenant) {
 function updateLimits({ db }: Transaction, { tenantId }: Tenant, limits: TenantLimits) {
   return db
     .updateTable("tenants")
-    .set({
-      max_sessions: limits.sessions ?? null,
-      max_stored_bytes: limits.storedBytes ?? null,
-      max_entry_bytes: limits.entryBytes ?? null,
-    })
+    .set(limitColumns(limits))
     .where("tenant_id", "=", tenantId)
     .returning("tenant_id");
 }

@@ -14,7 +14,14 @@ import { isTaken } from "./failure.ts";
 import type { OpenSessions } from "./open-sessions.ts";
 import type { DB } from "./schema.generated.ts";
 import type { SchemaVersion } from "./schema-version.ts";
-import { assertLimits, setLimits, type TenantLimits } from "./set-limits.ts";
+import {
+  assertLimits,
+  countNothing,
+  isCounted,
+  limitColumns,
+  setLimits,
+  type TenantLimits,
+} from "./set-limits.ts";
 import { type Tenant, tenantOf } from "./tenant-id.ts";
 import { read, readCommitted, type Tables, write } from "./transaction.ts";
 
@@ -85,42 +92,36 @@ export class Tenants {
   }
 
   /**
-   * Adds a tenant. Limits are set after it was added: if that fails, the tenant exists without them.
+   * Adds a tenant.
    *
    * @throws InvalidTextError, InvalidOptionError, TenantExistsError, DatabasePermissionError when the role may not
    *   set limits
    */
-  create({ slug, name, settings = {}, limits }: TenantCreateOptions): Promise<TenantRecord> {
-    return this.#run(slug, async (tables, tenant) => {
+  create({ slug, name, settings = {}, limits = {} }: TenantCreateOptions): Promise<TenantRecord> {
+    return this.#run(slug, async (tables, { tenantId }) => {
       assertName(name);
-      const text = settingsText(settings);
-      if (limits !== undefined) assertLimits(limits);
+      assertLimits(limits);
+      const row = {
+        tenant_id: tenantId,
+        slug,
+        settings: settingsText(settings),
+        ...(name === undefined ? {} : { name }),
+        // Columns that the role may not set are not named.
+        ...(Object.values(limits).some((limit) => limit !== undefined) ? limitColumns(limits) : {}),
+      };
       try {
-        await write(tables, BACKGROUND_CONTEXT, (db) =>
-          db
-            .with("created", (cte) =>
-              cte
-                .insertInto("tenants")
-                .values({
-                  tenant_id: tenant.tenantId,
-                  slug,
-                  settings: text,
-                  ...(name === undefined ? {} : { name }),
-                })
-                .returning(["tenant_id", "slug"]),
-            )
-            .insertInto("usage_tenants")
-            .columns(["tenant_id", "slug", "position"])
-            .expression((eb) =>
-              eb.selectFrom("created").select(["tenant_id", "slug", eb.lit(0).as("position")]),
-            ),
+        const [[created]] = await readCommitted(tables, BACKGROUND_CONTEXT, (trx) =>
+          trx.commitWith<[TenantRow, ...unknown[]]>(
+            trx.db.insertInto("tenants").values(row).returning(RECORD),
+            trx.db.insertInto("usage_tenants").values({ tenant_id: tenantId, slug, position: 0 }),
+            ...(isCounted(limits) ? [countNothing(trx.db, tenantId)] : []),
+          ),
         );
+        return recordOf(created as TenantRow);
       } catch (error) {
         if (isTaken(error, "tenants")) throw new TenantExistsError(slug);
         throw error;
       }
-      if (limits !== undefined) await setLimits(tables, tenant, limits);
-      return await getTenant(tables, tenant);
     });
   }
 
@@ -257,8 +258,10 @@ const COLUMNS = [
   "max_entry_bytes",
 ] as const;
 
+const RECORD = [...COLUMNS, sql<string>`settings::text`.as("settings")] as const;
+
 function recordsOf(db: Kysely<DB>) {
-  return db.selectFrom("tenants").select([...COLUMNS, sql<string>`settings::text`.as("settings")]);
+  return db.selectFrom("tenants").select(RECORD);
 }
 
 type TenantRow = Awaited<ReturnType<ReturnType<typeof recordsOf>["execute"]>>[number];
@@ -326,11 +329,7 @@ async function updateTenant(
   columns: UpdateObject<DB, "tenants">,
 ): Promise<TenantRecord> {
   const statement = (db: Kysely<DB>) =>
-    db
-      .updateTable("tenants")
-      .set(columns)
-      .where("tenant_id", "=", tenantId)
-      .returning([...COLUMNS, sql<string>`settings::text`.as("settings")]);
+    db.updateTable("tenants").set(columns).where("tenant_id", "=", tenantId).returning(RECORD);
   const [updated] = await write(tables, BACKGROUND_CONTEXT, statement, { isRepeatable: true });
   if (updated === undefined) throw new TenantNotFoundError(slug);
   return recordOf(updated);

@@ -81,6 +81,10 @@ describe("administration", () => {
     ]) {
       await expect(refused()).rejects.toMatchObject({ code: "database_permission" });
     }
+    await expect(tenants.get("limited by itself")).rejects.toMatchObject({ code: "tenant_not_found" });
+    expect(
+      await application.create({ slug: "unlimited", limits: { sessions: undefined } as object }),
+    ).toEqual(await application.get("unlimited"));
   });
 
   test("what there is not is not administered", async () => {
