@@ -15,7 +15,7 @@ import { STRUCTURE_COLUMNS } from "./entry-columns.ts";
 import { isExactly } from "./probe.ts";
 import type { DB } from "./schema.generated.ts";
 import type { SessionKey } from "./session-key.ts";
-import { slotsOf, Templates } from "./template.ts";
+import { sessionSlots, slotsOf, Templates } from "./template.ts";
 
 /** A scan of the path from an entry, or from the tip of a branch. */
 export type PathScan = StorageBranchScan | (TipScan & { readonly branch: string });
@@ -74,10 +74,7 @@ export type PathRow = ReturnType<typeof buildStatement> extends Compilable<infer
 
 const TEMPLATES = new Templates<Input, PathRow>();
 const slot = slotsOf<Input>();
-const KEY: SessionKey = {
-  tenantId: slot(({ key }) => key.tenantId),
-  sessionId: slot(({ key }) => key.sessionId),
-};
+const KEY = sessionSlots(slot, ({ key }) => key);
 
 /** The scan with slots for what is a parameter. */
 function formOf(scan: Scan): Scan {

@@ -9,7 +9,7 @@ import { isExactly } from "./probe.ts";
 import type { DB } from "./schema.generated.ts";
 import type { SessionKey } from "./session-key.ts";
 import { isSession } from "./session-row.ts";
-import { slotsOf, Templates } from "./template.ts";
+import { sessionSlots, slotsOf, Templates } from "./template.ts";
 import { read, type Tables } from "./transaction.ts";
 
 const PAYLOAD = sql<string>`payload::text`.as("payload");
@@ -37,7 +37,7 @@ const FOUND = new Templates<IdsInSession, StructureRow & { payload: string }>();
 const slot = slotsOf<IdsInSession>();
 
 function entriesByIds(db: Kysely<DB>) {
-  const key = { tenantId: slot(({ tenantId }) => tenantId), sessionId: slot(({ sessionId }) => sessionId) };
+  const key = sessionSlots(slot, (input) => input);
   const ids = slot((input) => input.ids);
   return (
     db

@@ -7,6 +7,7 @@ import type { CommittedWrite } from "../contract/write.ts";
 import type { DB } from "./schema.generated.ts";
 import type { SessionKey } from "./session-key.ts";
 import { isSession, STATS_COLUMNS, type StatsRow, statsOf } from "./session-row.ts";
+import { sessionSlots, slotsOf, Templates } from "./template.ts";
 import { read, type Tables } from "./transaction.ts";
 
 /** What an open session remembers: where the next write goes, the totals before it, and branch tips. */
@@ -71,8 +72,16 @@ export function tipsOf(text: string | null): ReadonlyMap<string, unknown> {
 }
 
 export function headStatement(db: Kysely<DB>, key: SessionKey) {
-  return db.selectFrom("sessions").select(HEAD_COLUMNS).where(isSession(key));
+  return HEADS.fill(
+    db,
+    "",
+    () => db.selectFrom("sessions").select(HEAD_COLUMNS).where(isSession(SESSION)),
+    key,
+  );
 }
+
+const HEADS = new Templates<SessionKey, StatsRow & { next_seq: number }>();
+const SESSION = sessionSlots(slotsOf<SessionKey>(), (key) => key);
 
 /** @throws SessionNotFoundError */
 export async function readHead(tables: Tables, key: SessionKey, context: Context): Promise<SessionHead> {

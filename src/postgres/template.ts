@@ -1,5 +1,6 @@
 import type { Compilable, CompiledQuery, Kysely } from "kysely";
 import type { DB } from "./schema.generated.ts";
+import type { SessionKey } from "./session-key.ts";
 
 /** Stands for a parameter, or an element of one, while a statement is compiled. */
 class Slot<TInput> {
@@ -20,6 +21,14 @@ export type SlotOf<TInput> = <T>(read: (input: TInput) => T) => T;
 
 export function slotsOf<TInput>(): SlotOf<TInput> {
   return <T>(read: (input: TInput) => T) => new Slot(read) as unknown as T;
+}
+
+/** The session that a statement is about. */
+export function sessionSlots<TInput>(slot: SlotOf<TInput>, keyOf: (input: TInput) => SessionKey): SessionKey {
+  return {
+    tenantId: slot((input) => keyOf(input).tenantId),
+    sessionId: slot((input) => keyOf(input).sessionId),
+  };
 }
 
 /** Callers may choose parts of a form, such as names, so there may be many. */

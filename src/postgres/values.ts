@@ -1,4 +1,4 @@
-import { sql } from "kysely";
+import { type Kysely, sql } from "kysely";
 import {
   assertAddress,
   type ListElement,
@@ -11,8 +11,10 @@ import {
 } from "../contract/address.ts";
 import type { Context } from "../contract/context.ts";
 import { seqBound } from "./entries.ts";
+import type { DB } from "./schema.generated.ts";
 import type { SessionKey } from "./session-key.ts";
 import { isSession } from "./session-row.ts";
+import { sessionSlots, slotsOf, Templates } from "./template.ts";
 import { read, type Tables } from "./transaction.ts";
 
 const VALUE = sql<string>`value::text`.as("value");
@@ -26,14 +28,32 @@ export async function getValue<T>(
 ): Promise<StoredValue<T> | undefined> {
   assertAddress(address.namespace, address.key);
   const [row] = await read(tables, context, (db) =>
-    db
-      .selectFrom("scalar_values")
-      .select(["key", "seq", VALUE])
-      .where(isSession(key))
-      .where("namespace", "=", address.namespace)
-      .where("key", "=", address.key),
+    CURRENT.fill(db, "", () => currentValue(db), {
+      session: key,
+      namespace: address.namespace,
+      key: address.key,
+    }),
   );
   return row === undefined ? undefined : storedValue(address.namespace, row);
+}
+
+interface ValueInSession {
+  readonly session: SessionKey;
+  readonly namespace: string;
+  readonly key: string;
+}
+
+const CURRENT = new Templates<ValueInSession, ValueRow>();
+const slot = slotsOf<ValueInSession>();
+
+function currentValue(db: Kysely<DB>) {
+  const [namespace, key] = [slot((input) => input.namespace), slot((input) => input.key)];
+  return db
+    .selectFrom("scalar_values")
+    .select(["key", "seq", VALUE])
+    .where(isSession(sessionSlots(slot, ({ session }) => session)))
+    .where("namespace", "=", namespace)
+    .where("key", "=", key);
 }
 
 /** @throws InvalidTextError */
@@ -84,7 +104,13 @@ export async function readList<T>(
   return rows.map((row) => ({ seq: row.seq, value: JSON.parse(row.value) as T }));
 }
 
-function storedValue<T>(namespace: string, row: { key: string; seq: number; value: string }): StoredValue<T> {
+interface ValueRow {
+  key: string;
+  seq: number;
+  value: string;
+}
+
+function storedValue<T>(namespace: string, row: ValueRow): StoredValue<T> {
   return { address: value<T>(namespace, row.key), value: JSON.parse(row.value) as T, seq: row.seq };
 }
 
