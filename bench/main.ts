@@ -18,7 +18,7 @@ import { startBenchServer } from "./server/bench-server.ts";
 
 const RESULTS = fileURLToPath(new URL("results/", import.meta.url));
 
-const options = readOptions(process.argv.slice(2), { known: SCENARIO_NAMES, usual: USUAL_SCENARIOS });
+const options = readOptions({ known: SCENARIO_NAMES, usual: USUAL_SCENARIOS });
 const startedAt = new Date();
 await mkdir(RESULTS, { recursive: true });
 const directory = await createRunDirectory();

@@ -1,4 +1,4 @@
-import { parseArgs } from "node:util";
+import { Command, InvalidArgumentError, Option } from "commander";
 import type { ScenarioName } from "./scenarios/all-scenarios.ts";
 
 export interface Options {
@@ -9,24 +9,33 @@ export interface Options {
   readonly isProfiled: boolean;
 }
 
-const USAGE = `Usage: npm --prefix bench start -- [--quick] [--profile] [--only=append,read,…]`;
+/** Of the command line; prints help, or what is wrong with it, and ends the process. */
+export function readOptions({
+  known,
+  usual,
+}: {
+  known: readonly ScenarioName[];
+  usual: readonly ScenarioName[];
+}): Options {
+  const scenarios = (text: string) => text.split(",").map((name) => scenarioOf(name, known));
+  const { quick, profile, only } = new Command("npm --prefix bench start --")
+    .description("Compares pi-session-postgres with what people would use otherwise, and prints the tables.")
+    .option("--quick", "small sizes and few rounds: whether everything works, in less than a minute")
+    .option("--profile", "write a CPU profile of the process that runs the package to bench/results")
+    .addOption(
+      new Option("--only <scenarios>", `some of ${known.join(",")}`)
+        .argParser(scenarios)
+        .default(usual, usual.join(",")),
+    )
+    .parse()
+    .opts<{ quick?: true; profile?: true; only: readonly ScenarioName[] }>();
+  return { isQuick: quick === true, only, isProfiled: profile === true };
+}
 
-export function readOptions(
-  args: readonly string[],
-  { known, usual }: { known: readonly ScenarioName[]; usual: readonly ScenarioName[] },
-): Options {
-  const { values } = parseArgs({
-    args: [...args],
-    options: { quick: { type: "boolean" }, profile: { type: "boolean" }, only: { type: "string" } },
-  });
-  const only = values.only?.split(",") ?? usual;
-  const unknown = only.find((name) => !known.includes(name as ScenarioName));
-  if (unknown !== undefined) {
-    throw new Error(`There is no scenario "${unknown}": there are ${known.join(", ")}.\n${USAGE}`);
+function scenarioOf(name: string, known: readonly ScenarioName[]): ScenarioName {
+  const found = known.find((scenario) => scenario === name);
+  if (found === undefined) {
+    throw new InvalidArgumentError(`There is no scenario "${name}": there are ${known.join(", ")}.`);
   }
-  return {
-    isQuick: values.quick === true,
-    isProfiled: values.profile === true,
-    only: only as readonly ScenarioName[],
-  };
+  return found;
 }
